@@ -115,10 +115,41 @@ def _of_references(found: Iterable[Reference], bound: int, *, ignore_bases: bool
         parent = reference.module.parent(reference.node)
         if reference.call is not None:
             sites.append(CallSite(reference.module, reference.call, bound))
+        elif isinstance(parent, ast.Return):
+            given = _of_returned(reference)
+            sites += given.found
+            complete = complete and given.complete
         elif (ignore_bases and isinstance(parent, ast.ClassDef)) or (
             isinstance(parent, ast.Call) and callee_name(parent) in ("isinstance", "issubclass")
         ):
             continue
         else:
             complete = False
+    return CallSites(tuple(sites), complete)
+
+
+def _of_returned(reference: Reference) -> CallSites:
+    """The calls of a function that another one returns: `step = make_step(model)`, `step(batch)`."""
+    module = reference.module
+    outer = module.function_of(reference.node)
+    if outer is None or isinstance(module.parent(outer), ast.ClassDef):
+        return CallSites((), complete=False)
+    sites: list[CallSite] = []
+    complete = True
+    for made in references(Definition(module, outer)):
+        home = made.module
+        match home.parent(made.call) if made.call is not None else None:
+            case ast.Call(func=function) as call if function is made.call:
+                sites.append(CallSite(home, call, 0))
+            case ast.Assign(targets=[ast.Name() as target]):
+                for use in home.tree.uses_of(target.id):
+                    if not any(binding.node is target for binding in home.reaching(use)):
+                        continue
+                    call = home.parent(use)
+                    if isinstance(call, ast.Call) and call.func is use:
+                        sites.append(CallSite(home, call, 0))
+                    else:
+                        complete = False
+            case _:
+                complete = False
     return CallSites(tuple(sites), complete)

@@ -40,7 +40,7 @@ SAME_OBJECT = frozenset(
     {"to", "cuda", "cpu", "train", "eval", "float", "half", "bfloat16", "double", "requires_grad_"}
 )
 """Methods of modules that return the module itself."""
-_HANDLERS: dict[tuple[str, int], str] = {
+HANDLERS: dict[tuple[str, int], str] = {
     ("predict_fn", 0): "input_fn",
     ("predict_fn", 1): "model_fn",
     ("transform_fn", 0): "model_fn",
@@ -220,7 +220,7 @@ class _Query:
     ) -> Sources | None:
         if name not in positional or not isinstance(module.names.scope(function), ast.Module):
             return None
-        maker = module.functions.get(_HANDLERS.get((function.name, positional.index(name)), ""))
+        maker = module.functions.get(HANDLERS.get((function.name, positional.index(name)), ""))
         return self.returned(Definition(module, maker)) if maker is not None else None
 
     def passed(self, site: CallSite, function: Definition, name: str) -> Source | None:

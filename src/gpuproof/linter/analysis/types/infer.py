@@ -12,6 +12,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.model import CallSite, Sources
 from gpuproof.linter.analysis.flow.references import is_stored
 from gpuproof.linter.analysis.flow.sources import (
+    HANDLERS,
     attribute_sources,
     class_of,
     item_sources,
@@ -32,10 +33,11 @@ from gpuproof.linter.analysis.types.libraries import (
     is_module_class,
     moved_to,
     moves_inside,
+    type_of_encoded,
     type_of_named,
 )
 from gpuproof.linter.analysis.types.loaders import batch_device, device_after_stores
-from gpuproof.linter.analysis.types.loops import find_iterated, is_direct
+from gpuproof.linter.analysis.types.loops import Iterated, find_iterated, is_direct
 from gpuproof.linter.analysis.types.model import (
     UNKNOWN_TYPE,
     InferredType,
@@ -44,7 +46,7 @@ from gpuproof.linter.analysis.types.model import (
     type_of_operands,
 )
 from gpuproof.linter.analysis.types.placement import is_moved
-from gpuproof.linter.analysis.types.transfers import Transfer, moved_items, transfer_of
+from gpuproof.linter.analysis.types.transfers import Transfer, kept_items, moved_items, transfer_of
 
 MAX_DEPTH = 16
 MAX_PARAMETER_DEPTH = 9
@@ -159,6 +161,10 @@ def _of_returned_item(module: Module, binding: Binding, depth: int) -> InferredT
 def _of_moved_items(module: Module, node: ast.expr, depth: int) -> InferredType:
     """The type of `[t.to(device) for t in batch]`."""
     found = moved_items(node)
+    kept = kept_items(node) if found is None else None
+    if kept is not None:
+        inner = type_of(module, kept, depth + 1)
+        return replace(inner, kind=TypeKind.BATCH) if inner.kind is TypeKind.TENSOR else inner
     if found is None:
         return UNKNOWN_TYPE
     batch, move = found
@@ -182,7 +188,32 @@ def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
             TypeKind.BATCH if whole or (iterated.counted and is_direct(module, binding)) else TypeKind.TENSOR,
             batch_device(module, iterated.value),
         )
-    return UNKNOWN_TYPE
+    return _of_generated(module, binding, iterated, depth)
+
+
+def _of_generated(module: Module, binding: Binding, iterated: Iterated, depth: int) -> InferredType:
+    """The type of what a generator function of the project yields, or of one of the values that it yields together."""
+    generator = module.origin(iterated.value)
+    made = targets(module, generator.func) if isinstance(generator, ast.Call) else []
+    if len(made) != 1 or isinstance(made[0].node, ast.ClassDef):
+        return UNKNOWN_TYPE
+    home, function = made[0]
+    yields = [item for item in home.nodes(ast.Yield, ast.YieldFrom) if home.function_of(item) is function]
+    known: list[InferredType] = []
+    for item in yields:
+        value = item.value
+        if isinstance(item, ast.YieldFrom) or value is None:
+            return UNKNOWN_TYPE
+        if not isinstance(value, ast.Tuple):
+            is_whole = binding.index is None and isinstance(
+                module.parent(binding.node), (ast.For, ast.AsyncFor)
+            )
+            known.append(type_of(home, value, depth + 2) if is_whole else UNKNOWN_TYPE)
+        elif iterated.counted or binding.index is None or binding.index >= len(value.elts):
+            return UNKNOWN_TYPE
+        else:
+            known.append(type_of(home, value.elts[binding.index], depth + 2))
+    return common_type(known) if known else UNKNOWN_TYPE
 
 
 def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -192,23 +223,21 @@ def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
         return UNKNOWN_TYPE
     sites = known_call_sites(module, function)
     if not sites:
-        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-        return _of_model_fn(module, depth) if binding.name == _served(function, names) else UNKNOWN_TYPE
+        return _of_served(module, function, binding.name, depth)
     given = [passed(site, Definition(module, function), binding.name) for site in sites]
     if None in given:
         return UNKNOWN_TYPE
     return common_type([type_of(item.module, item.node, depth + 2) for item in given if item is not None])
 
 
-def _served(function: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> str | None:
-    """The parameter of a handler's function that gets what `model_fn` returns."""
-    place = {"predict_fn": 1, "transform_fn": 0}.get(function.name)
-    return names[place] if place is not None and place < len(names) else None
-
-
-def _of_model_fn(module: Module, depth: int) -> InferredType:
-    load = module.functions.get("model_fn")
-    returned = returned_values(Definition(module, load)) if load is not None else []
+def _of_served(
+    module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, depth: int
+) -> InferredType:
+    """The type of what the serving toolkit passes on: `output_fn` gets what `predict_fn` returns."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    place = names.index(name) if name in names else len(names)
+    maker = module.functions.get(HANDLERS.get((function.name, place), ""))
+    returned = returned_values(Definition(module, maker)) if maker is not None else []
     return (
         common_type([type_of(module, value, depth + 3) for value in returned]) if returned else UNKNOWN_TYPE
     )
@@ -270,6 +299,9 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
     own = _of_own(module, node, depth)
     if own.kind is not None:
         return own
+    encoded = type_of_encoded(call)
+    if encoded.kind is not None and not targets(module, node.func):
+        return encoded
     result = _of_model(module, call, depth)
     if result.kind is not None or call.receiver is None:
         return result

@@ -35,7 +35,9 @@ def type_of_named(call: Call) -> InferredType:
     if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and "_Weights" not in name:
         return InferredType(TypeKind.MODULE, _device_of(call))
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
-        moved = not call.argument("device_map").is_unset
+        # bitsandbytes places what it quantizes.
+        placed = ("device_map", "quantization_config", "load_in_8bit", "load_in_4bit")
+        moved = any(not call.argument(name).is_unset for name in placed)
         return InferredType(TypeKind.MODULE, None if moved else "cpu")
     if name.startswith("tensorflow.data.") and last.startswith(DATASET_MAKERS):
         return InferredType(TypeKind.TF_DATASET)
@@ -56,6 +58,19 @@ def type_of_named(call: Call) -> InferredType:
     if name in ("boto3.client", "boto3.resource"):
         return InferredType(TypeKind.CLIENT)
     return UNKNOWN_TYPE
+
+
+def type_of_encoded(call: Call) -> InferredType:
+    """The type of `tokenizer(texts, return_tensors="pt")`, whatever makes the tokenizer."""
+    if call.name is not None or call.argument("return_tensors").text != "pt":
+        return UNKNOWN_TYPE
+    if call.method in ("encode", "apply_chat_template"):
+        return InferredType(TypeKind.TENSOR, "cpu")
+    is_called = isinstance(call.node.func, (ast.Name, ast.Subscript)) or call.method in (
+        "tokenizer",
+        "processor",
+    )
+    return InferredType(TypeKind.BATCH, "cpu") if is_called else UNKNOWN_TYPE
 
 
 def _of_sdk(last: str) -> InferredType:

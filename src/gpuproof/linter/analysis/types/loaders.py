@@ -6,7 +6,8 @@ import ast
 
 from gpuproof.linter.analysis.call import call_of
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
-from gpuproof.linter.analysis.known_types import MOVERS
+from gpuproof.linter.analysis.flow.sources import targets
+from gpuproof.linter.analysis.known_types import MOVERS, TENSOR_METHODS
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types.libraries import moved_to, moves_inside
 from gpuproof.linter.analysis.types.model import Device, InferredType
@@ -15,7 +16,8 @@ from gpuproof.linter.analysis.types.model import Device, InferredType
 def batch_device(module: Module, loader: ast.expr | None) -> Device | None:
     """The device of what a loader yields; None if it may be a GPU."""
     for made in creations(module, loader):
-        if made.expression("collate_fn") is not None:
+        collate = made.expression("collate_fn")
+        if collate is not None and not only_collates(made.module, collate):
             return None
         dataset = made.expression("dataset", 0)
         for owner in created_classes(made.module, dataset):
@@ -23,6 +25,45 @@ def batch_device(module: Module, loader: ast.expr | None) -> Device | None:
             if moves_inside(owner.module, owner.node):
                 return None
     return "cpu"
+
+
+_PLAIN = frozenset(
+    {"tuple", "list", "zip", "dict", "len", "max", "min", "sorted", "range", "enumerate", "map"}
+)
+_OF_TORCH = frozenset(
+    {"stack", "cat", "tensor", "as_tensor", "zeros", "ones", "default_collate", "pad_sequence"}
+)
+_OF_CONTAINERS = frozenset({"append", "extend", "items", "keys", "values", "size", "zero_", "fill_"})
+
+
+def only_collates(module: Module, node: ast.expr) -> bool:
+    """Whether a function for batches certainly leaves tensors where they are: `lambda batch: tuple(zip(*batch))`."""
+    if isinstance(node, ast.Lambda):
+        return _moves_nothing(module, node)
+    made = targets(module, node)
+    return bool(made) and all(
+        not isinstance(each.node, ast.ClassDef) and _moves_nothing(each.module, each.node) for each in made
+    )
+
+
+def _moves_nothing(module: Module, function: ast.AST) -> bool:
+    for node in ast.walk(function):
+        if isinstance(node, ast.keyword) and node.arg == "device":
+            return False
+        if not isinstance(node, ast.Call):
+            continue
+        dotted = module.qualified(node.func)
+        name = (dotted or "").rpartition(".")[2]
+        match node.func:
+            case ast.Name(id=plain) if plain in _PLAIN:
+                pass
+            case ast.Attribute(attr=method) if dotted is None and method in TENSOR_METHODS | _OF_CONTAINERS:
+                pass
+            case _ if (dotted or "").startswith("torch.") and name in _OF_TORCH:
+                pass
+            case _:
+                return False
+    return True
 
 
 def device_after_stores(module: Module, node: ast.Name, batch: InferredType) -> Device | None:

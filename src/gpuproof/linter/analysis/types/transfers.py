@@ -55,6 +55,32 @@ def moved_items(node: ast.expr) -> tuple[ast.expr, ast.Call] | None:
     return (batch, move) if move is not None else None
 
 
+def kept_items(node: ast.expr) -> ast.expr | None:
+    """The batch of `[{k: v for k, v in t.items()} for t in targets]`, whose tensors stay where they are."""
+    match node:
+        case ast.ListComp(
+            elt=made, generators=[ast.comprehension(target=ast.Name(id=item), iter=batch, ifs=[])]
+        ):
+            pass
+        case _:
+            return None
+    match made:
+        case ast.DictComp(
+            value=ast.Name(id=value),
+            generators=[
+                ast.comprehension(
+                    target=ast.Tuple(elts=[_, ast.Name(id=entry)]),
+                    iter=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="items")),
+                )
+            ],
+        ):
+            return batch if (value, owner) == (entry, item) else None
+        case ast.Name(id=value):
+            return batch if value == item else None
+        case _:
+            return None
+
+
 def _move(node: ast.expr) -> ast.Call | None:
     """The move that an expression is, also of `t.to(device) if is_tensor(t) else t`."""
     if isinstance(node, ast.IfExp):

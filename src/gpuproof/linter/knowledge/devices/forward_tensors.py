@@ -11,6 +11,7 @@ from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.flow.call_targets import Definition, methods
 from gpuproof.linter.analysis.flow.references import is_stored, references
 from gpuproof.linter.analysis.flow.sources import SAME_OBJECT, sources
+from gpuproof.linter.analysis.known_types import TENSOR_METHODS
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types import TypeKind, type_of
@@ -23,6 +24,7 @@ _MADE = frozenset(
 )
 """Functions that make tensors with dimensions; those without may be on the CPU."""
 _OTHERS = ("tensor", "FloatTensor", "generate_square_subsequent_mask")
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min", "argmax", "squeeze"})
 _MAX_DEPTH = 4
 
 
@@ -49,7 +51,9 @@ def cpu_tensors(module: Module) -> Iterator[CpuTensor]:
             continue
         found = [node for node in _combined(module, forward) if _is_on_cpu(module, node)]
         if found and is_class_on_gpu(Definition(module, owner)):
-            yield from (CpuTensor(owner, node) for node in found)
+            # One for `self.lstm(x, (h0, c0))`.
+            first = {module.tree.statement(node): node for node in reversed(found)}
+            yield from (CpuTensor(owner, node) for node in first.values())
 
 
 def is_class_on_gpu(owner: Definition, depth: int = 0) -> bool:
@@ -89,8 +93,9 @@ def _combined(module: Module, forward: FunctionNode) -> Iterator[ast.expr]:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if is_stored(
                 module, name
             ):
-                yield from node.args
-                yield from (keyword.value for keyword in node.keywords)
+                for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+                    # The state of `self.lstm(x, (h0, c0))`.
+                    yield from given.elts if isinstance(given, (ast.Tuple, ast.List)) else (given,)
             case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
                 if _is_of_input(module, forward, left):
                     yield right
@@ -110,7 +115,8 @@ def _is_of_input(module: Module, forward: FunctionNode, node: ast.expr, depth: i
             return bool(bindings) and all(
                 (binding.kind == "parameter" and binding.scope is forward and binding.value is None)
                 or (
-                    binding.kind == "assign"
+                    # `output, _ = self.lstm(x)`
+                    binding.kind in ("assign", "unpack")
                     and binding.value is not None
                     and _is_of_input(module, forward, binding.value, depth + 1)
                 )
@@ -130,11 +136,18 @@ def _is_of_input(module: Module, forward: FunctionNode, node: ast.expr, depth: i
 
 def _is_on_cpu(module: Module, node: ast.expr) -> bool:
     """Whether a tensor with dimensions certainly was made on the CPU, and is still there."""
+    if isinstance(node, ast.Subscript) and _is_range(node.slice):
+        # `self.positions[:, : x.size(1)]`
+        return _is_on_cpu(module, node.value)
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
         return False
     found = type_of(module, node)
     if found.kind is not TypeKind.TENSOR or found.device != "cpu":
         return False
+    return _is_made_with_dimensions(module, node)
+
+
+def _is_made_with_dimensions(module: Module, node: ast.expr) -> bool:
     traced = sources(module, node)
     return (
         traced.complete
@@ -143,13 +156,23 @@ def _is_on_cpu(module: Module, node: ast.expr) -> bool:
     )
 
 
+def _is_range(index: ast.expr) -> bool:
+    """Whether an index keeps a dimension."""
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(item, ast.Slice) for item in items)
+
+
 def _has_dimensions(module: Module, node: ast.expr) -> bool:
     call = call_of(module, node)
     if call is None:
         return False
     if call.name is None:
         # `torch.tensor(MEAN).view(1, 3, 1, 1)`
-        return call.receiver is not None and _has_dimensions(module, call.receiver)
+        return (
+            call.method in TENSOR_METHODS - _REDUCTIONS
+            and call.receiver is not None
+            and _is_made_with_dimensions(module, call.receiver)
+        )
     name = call.name.rpartition(".")[2]
     if name in ("tensor", "FloatTensor"):
         given = call.node.args[0] if call.node.args else None

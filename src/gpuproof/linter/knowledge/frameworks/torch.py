@@ -11,6 +11,7 @@ from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.local_imports import program_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
+from gpuproof.linter.analysis.types.loaders import only_collates
 from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
@@ -19,7 +20,6 @@ from gpuproof.linter.source.test_files import is_test_file
 _EVALUATES = re.compile(
     r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
 )
-_COLLATE = re.compile(r"^collate_fn$")
 _LIGHTNING_MODULE = re.compile(r"^(lightning|pytorch_lightning)\.(\w+\.)*LightningModule$")
 _CUDA = re.compile(r"^torch\.cuda\.")
 _DEVICE_MANAGERS = (
@@ -187,6 +187,10 @@ def is_collated(module: Module, node: ast.AST) -> bool:
             else []
         )
         for made in (iterated, *(module.origin(name) for name in names)):
-            if made is not None and uses(module, _COLLATE, "keyword", within=made):
+            if made is not None and any(
+                not only_collates(module, keyword.value)
+                for keyword in module.nodes(ast.keyword)
+                if keyword.arg == "collate_fn" and module.tree.is_within(keyword, made)
+            ):
                 return True
     return False

@@ -180,14 +180,13 @@ Quiet: a loss has no weights, neither PyTorch's nor one's own
     import torch
 
     class FocalLoss(torch.nn.Module):
-        def __init__(self, gamma=2.0):
+        def __init__(self):
             super().__init__()
-            self.gamma = gamma
             self.entropy = torch.nn.CrossEntropyLoss(reduction="none")
 
         def forward(self, scores, labels):
             entropy = self.entropy(scores, labels)
-            return ((1 - torch.exp(-entropy)) ** self.gamma * entropy).mean()
+            return ((1 - torch.exp(-entropy)) ** 2 * entropy).mean()
 
     scores, labels = torch.ones(2, 2).cuda(), torch.ones(2).long().cuda()
     loss = torch.nn.CrossEntropyLoss()(scores, labels)
@@ -213,7 +212,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.sources import sources
@@ -398,15 +397,20 @@ def _has_no_weights(module: Module, call: Call) -> bool:
 
 
 def _in_place(module: Module, node: ast.expr) -> bool:
-    """Whether `x.data = x.data.cuda()` or `x = x.cuda()` in a branch may have moved it."""
+    """Whether `x.data = x.data.cuda()`, `x = x.cuda()` in a branch, or a loop over its items may have moved it."""
+    if not isinstance(node, ast.Name):
+        return False
+    calls = calls_named(module, "cuda", "to")
+    loops = [use for use in module.tree.uses_of(node.id) if isinstance(module.parent(use), ast.For)]
+    if any(calls_within(calls, loop) for loop in map(module.parent, loops) if loop is not None):
+        return True
     moves = [
         call
-        for call in calls_named(module, "cuda", "to")
+        for call in calls
         if isinstance(module.tree.statement(call.node), (ast.Assign, ast.Expr))
-        and isinstance(node, ast.Name)
         and _is_stored_in(module.tree.statement(call.node), node.id)
     ]
-    return isinstance(node, ast.Name) and moves_name(module, node, moves)
+    return moves_name(module, node, moves)
 
 
 def _is_stored_in(statement: ast.stmt | None, name: str) -> bool:
