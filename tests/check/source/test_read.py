@@ -91,6 +91,7 @@ def test_a_file_that_may_not_be_read_is_a_note(here: Path) -> None:
 def test_links_in_a_circle_and_links_to_nothing_end(here: Path) -> None:
     (here / "loop").symlink_to(".")
     (here / "self.py").symlink_to("self.py")
+    (here / "self").symlink_to("self")
     (here / "dangling.py").symlink_to("nothing.py")
     (here / "good.py").write_text("x = 1")
     report = check_here()

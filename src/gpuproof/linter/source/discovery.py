@@ -140,7 +140,7 @@ class _Walker:
             name.startswith("requirements") and name.endswith(".txt")
         ):
             return name == "pyproject.toml" or (
-                entry.is_file()
+                os.path.isfile(entry.path)  # noqa: PTH113  # `entry.is_file()` raises for a link to itself
                 and (command_kind(name) is not None or ("." not in name and _is_shell(entry.path)))
             )
         return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
