@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 0.05
 """An editor writes a file in several steps: the check starts when there was no change for this time."""
+_LOGS = (".log", ".out", ".err")
+"""Suffixes of files that programs write while they run, and that no check reads."""
 
 
 def watch(
@@ -70,15 +73,29 @@ def _folders(request: CheckRequest, report: CheckReport) -> set[Path]:
 
 
 def _state(folders: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """The time of change and the size of every entry of the folders."""
+    """The time of change and the size of every entry of the folders; of output and of folders, only that they exist."""
+    own = _own_output()
     found: dict[str, tuple[int, int]] = {}
     for folder in folders:
         try:
             for entry in os.scandir(folder):
                 status = entry.stat(follow_symlinks=False)
+                is_output = entry.name.endswith(_LOGS) or (status.st_dev, status.st_ino) in own
                 found[entry.path] = (
-                    (0, 0) if entry.is_dir(follow_symlinks=False) else (status.st_mtime_ns, status.st_size)
+                    (0, 0)
+                    if is_output or entry.is_dir(follow_symlinks=False)
+                    else (status.st_mtime_ns, status.st_size)
                 )
         except OSError:
             continue  # it was removed meanwhile
+    return found
+
+
+def _own_output() -> set[tuple[int, int]]:
+    """The files to which this process writes its reports: they grow with every check."""
+    found: set[tuple[int, int]] = set()
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):  # it is closed
+            status = os.fstat(descriptor)
+            found.add((status.st_dev, status.st_ino))
     return found

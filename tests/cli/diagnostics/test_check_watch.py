@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def report(process: subprocess.Popen[str]) -> str:
     return "".join(lines)
 
 
+def wait_for_text(file: Path, text: str) -> None:
+    deadline = time.monotonic() + 60
+    while text not in file.read_text():
+        assert time.monotonic() < deadline, file.read_text()
+        time.sleep(0.1)
+
+
 def test_a_change_a_new_file_and_a_removed_one_are_checked(
     watch: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -59,6 +67,23 @@ def test_invalid_settings_are_reported_and_the_watch_continues(
     assert "unknown rule: XX999" in report(watch)
     (tmp_path / "pyproject.toml").unlink()
     assert "no issues found" in report(watch)
+
+
+def test_its_own_output_and_logs_in_the_folder_start_no_check(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.py": BROKEN, "train.log": "step 1"})
+    with (tmp_path / "report.txt").open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpuproof", "check", "--watch"], cwd=tmp_path, stdout=output, stderr=output
+        )
+    reports = tmp_path / "report.txt"
+    wait_for_text(reports, "Waiting for changes")
+    write_files(tmp_path, {"train.log": "step 1, step 2"})
+    time.sleep(1)  # an endless loop would write many reports
+    assert reports.read_text().count("Waiting for changes") == 1
+    write_files(tmp_path, {"a.py": CLEAN})
+    wait_for_text(reports, "no issues found")
+    process.kill()
+    process.wait()
 
 
 def test_an_interrupt_ends_it_with_code_0(watch: subprocess.Popen[str]) -> None:

@@ -194,7 +194,9 @@ def _watch(request: CheckRequest, arguments: argparse.Namespace) -> int:
         watch(
             request,
             lambda report: _print_again(report, arguments),
-            lambda error: print_note(f"{error.message}. Waiting for changes."),
+            lambda error: print_note(
+                f"{error.message.rstrip('.')}{'' if error.message.endswith('?') else '.'} Waiting for changes."
+            ),
         )
     except KeyboardInterrupt:
         return ExitCode.OK
