@@ -51,6 +51,22 @@ Quiet: the instance has it, or the index is computed
 
     device = torch.device("cuda:1")
     rank = torch.device(f"cuda:{os.environ['LOCAL_RANK']}")
+
+Quiet: the script counts the GPUs first
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.2xlarge").fit()
+    # file: train.py
+    import torch
+
+    device = torch.device("cuda:0")
+    gpus = torch.cuda.device_count()
+    if torch.cuda.device_count() > 1:
+        device = torch.device("cuda:1")
+    teacher_device = "cuda:1" if gpus > 1 else device
+    model, teacher = torch.nn.Linear(4, 1).to(device), torch.nn.Linear(4, 1).to(teacher_device)
 """
 
 import ast
@@ -61,6 +77,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.usage import is_message
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.strategies import is_conditional
@@ -81,7 +98,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     count, job = min(counted, key=lambda item: item[0])
     for node, index in _indices(module):
-        if index < count:
+        if index < count or _is_counted(module, node):
             continue
         yield rule.hit(
             module.span(node),
@@ -121,6 +138,18 @@ def _indices(module: Module) -> Iterator[tuple[ast.AST, int]]:
         numbers = [int(number) for number in ids if number is not None]
         if given is not None and numbers:
             yield given, max(numbers)
+
+
+def _is_counted(module: Module, node: ast.AST) -> bool:
+    """Whether a branch around a node depends on the number of GPUs."""
+    branch = module.enclosing(node, ast.If, ast.IfExp)
+    while isinstance(branch, (ast.If, ast.IfExp)):
+        for child in ast.walk(branch.test):
+            value = module.origin(child) if isinstance(child, ast.Name) else child
+            if isinstance(value, ast.Call) and callee_name(value) == "device_count":
+                return True
+        branch = module.enclosing(branch, ast.If, ast.IfExp)
+    return False
 
 
 def _is_default(module: Module, node: ast.AST) -> bool:
