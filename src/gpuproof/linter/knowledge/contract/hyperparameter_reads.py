@@ -36,7 +36,7 @@ _TEXTS = re.compile(
 )
 """Variables and files with all hyperparameters, and the start of the names of the variables."""
 _VARIABLE = re.compile(r"\bSM_HP_(\w+)")
-_WHOLE = re.compile(r"(^|\.)(vars|asdict|setattr|locals|globals|exec|eval)$")
+_WHOLE = re.compile(r"(^|\.)asdict$|^(vars|setattr|locals|globals|exec|eval)$")
 """Calls that may read every attribute of an object."""
 
 

@@ -110,6 +110,30 @@ Quiet: the script uses the rest
     args, rest = parser.parse_known_args()
     print(args.epochs, dict(zip(rest[::2], rest[1::2])))
 
+Bad: the learning rate is written out where the parsed one belongs
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"epochs": 50, "lr": 0.01}).fit()  # <-
+    # file: train.py
+    import argparse
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=0.1)
+    args = parser.parse_args()
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(args.epochs):
+        model.train()
+        for x, y in torch.utils.data.DataLoader([], num_workers=4):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+        model.eval()
+
 Quiet: an unknown module may read them
 
     # file: launch.py
