@@ -1,4 +1,4 @@
-"""Lists that keep results of a model with their graphs, and whether something empties a list."""
+"""Lists and totals that keep results of a model with their graphs, and whether something empties a list."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _ends_detached(module: Module, kept: ast.Name, function: FunctionNode | None
     return bool(uses_) and not any(module.enclosing(use, ast.Return) is not None for use in uses_)
 
 
-def is_emptied(module: Module, kept: ast.Name | ast.Attribute, call: Call) -> bool:
+def is_emptied(module: Module, kept: ast.expr, call: Call) -> bool:
     """Whether the list has a limit, or is emptied or replaced where it would grow."""
     text = module.text(kept)
     emptying = calls_named(module, "clear", "pop", "popleft")
@@ -90,7 +90,11 @@ def is_emptied(module: Module, kept: ast.Name | ast.Attribute, call: Call) -> bo
     replaced = [
         node
         for node in module.nodes(ast.Assign, ast.Delete)
-        if any(module.text(target).partition("[")[0] == text for target in node.targets)
+        if any(
+            module.text(target) in (text, text.partition("[")[0])
+            or module.text(target).partition("[")[0] == text
+            for target in node.targets
+        )
     ]
     return any(
         scope is not None
@@ -98,4 +102,28 @@ def is_emptied(module: Module, kept: ast.Name | ast.Attribute, call: Call) -> bo
         and getattr(module.function_of(node), "name", "") not in ("__init__", "setup")
         for node in replaced
         for scope in around
+    )
+
+
+def sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
+    """Statements that add to a total, the total, and what they add: `total += loss`, `total = total + loss`."""
+    for statement in module.nodes(ast.AugAssign):
+        if isinstance(statement.op, ast.Add) and is_place(statement.target):
+            yield statement, statement.target, statement.value
+    for statement in module.nodes(ast.Assign):
+        target, value = statement.targets[0], statement.value
+        if not is_place(target) or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+            continue
+        for total, added in ((value.left, value.right), (value.right, value.left)):
+            if module.text(total) == module.text(target):
+                yield statement, target, added
+                break
+
+
+def is_place(node: ast.expr) -> bool:
+    """Whether an expression names one place: a variable, an attribute, or an entry such as `totals["loss"]`."""
+    return isinstance(node, (ast.Name, ast.Attribute)) or (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, (ast.Name, ast.Attribute))
+        and isinstance(node.slice, ast.Constant)
     )

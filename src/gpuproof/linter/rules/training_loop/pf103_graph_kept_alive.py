@@ -159,6 +159,18 @@ Quiet: backward runs on all losses of the list, a number is kept, or only the la
         loss = loss.item()
         values.append(loss)
 
+Bad: entries of a dictionary
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    history = {"total": 0.0, "losses": []}
+    for x in torch.utils.data.DataLoader([]):
+        loss = model(x).mean()
+        loss.backward()
+        history["total"] += loss  # <-
+        history["losses"].append(loss)  # <-
+
 Good:
 
     import torch
@@ -223,7 +235,13 @@ from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.knowledge.frameworks.torch import is_inside_with, is_lightning_module, is_test
-from gpuproof.linter.knowledge.training.kept_results import is_emptied, kept_losses, kept_results
+from gpuproof.linter.knowledge.training.kept_results import (
+    is_emptied,
+    is_place,
+    kept_losses,
+    kept_results,
+    sums,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
@@ -242,7 +260,7 @@ def check(module: Module, _: Project) -> Hits:
     differentiated = {
         module.text(backward.receiver) for backward in backwards if backward.receiver is not None
     }
-    for statement, target, added in _sums(module):
+    for statement, target, added in sums(module):
         around = _loop_around(module, statement)
         if around is None:
             continue
@@ -296,7 +314,7 @@ def _appended(module: Module, backwards: list[Call]) -> Iterator[tuple[Call, ast
     for call in calls_named(module, "append"):
         loss = call.node.args[0] if len(call.node.args) == 1 else None
         kept = call.receiver
-        if not isinstance(loss, ast.Name) or not isinstance(kept, (ast.Name, ast.Attribute)):
+        if not isinstance(loss, ast.Name) or kept is None or not is_place(kept):
             continue
         bindings = module.reaching(loss)
         values = [binding.value for binding in bindings]
@@ -346,23 +364,6 @@ def _runs_backward(module: Module, bindings: list[Binding], call: Call, backward
     )
 
 
-def _sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
-    """Statements that add to a total, the total, and what they add: `total += loss`, `total = total + loss`."""
-    for statement in module.nodes(ast.AugAssign):
-        if isinstance(statement.op, ast.Add) and isinstance(statement.target, (ast.Name, ast.Attribute)):
-            yield statement, statement.target, statement.value
-    for statement in module.nodes(ast.Assign):
-        target, value = statement.targets[0], statement.value
-        if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, ast.BinOp):
-            continue
-        if not isinstance(value.op, ast.Add):
-            continue
-        for total, added in ((value.left, value.right), (value.right, value.left)):
-            if isinstance(total, (ast.Name, ast.Attribute)) and module.text(total) == module.text(target):
-                yield statement, target, added
-                break
-
-
 def _loss(module: Module, added: ast.expr, backwards: list[Call], loop: ast.AST | None) -> ast.Name | None:
     """The added name that is certainly a tensor with a graph; None otherwise."""
     names = [added.left, added.right] if isinstance(added, ast.BinOp) else [added]
@@ -404,7 +405,7 @@ def _is_number(module: Module, value: ast.expr) -> bool:
 def _is_reset(module: Module, total: str, loop: ast.AST, statement: ast.stmt) -> bool:
     """Whether the body of the loop assigns a new value to the total, so that it cannot grow."""
     return any(
-        module.text(target) == total
+        module.text(target) in (total, total.partition("[")[0])
         for node in module.nodes(ast.Assign)
         if node is not statement and module.tree.is_within(node, loop)
         for target in node.targets
