@@ -25,6 +25,23 @@ Fixed:
             torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
             optimizer.step()
 
+Bad: in a function of its own
+
+    import gc
+    import torch
+
+    def free_memory():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def train(model, loader, optimizer, device):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+            free_memory()  # <-
+        free_memory()
+
 Good:
 
     import torch
@@ -57,6 +74,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.blocks import block_of
 from gpuproof.linter.analysis.call import calls_named, calls_to, calls_within
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.knowledge.frameworks.torch import is_test
@@ -74,28 +92,41 @@ def check(module: Module, _: Project) -> Hits:
     if is_test(module):
         return
     for call in calls_to(module, "torch.cuda.empty_cache"):
-        loops = module.loops_around(call.node)
-        if not loops or module.enclosing(call.node, ast.If, ast.ExceptHandler) in _inside(module, loops[0]):
-            continue
-        loop = loops[0]
-        steps = [
-            each
-            for each in calls_within(calls_named(module, "backward"), loop)
-            if module.loops_around(each.node)[:1] == [loop]
-        ]
-        if not steps and not is_batch_loop(module, loop):
-            continue
-        yield rule.hit(
-            call.span,
-            "`torch.cuda.empty_cache()` at every step waits for the GPU, and the next step allocates the memory again.",
-            remedy="Remove it, or call it once after the loop.",
-            fix=_removal(module, call.node),
-        )
+        for place, node in _places(module, call.node):
+            yield rule.hit(
+                place.span(node),
+                "`torch.cuda.empty_cache()` at every step waits for the GPU, and the next step allocates the memory again.",
+                remedy="Remove it, or call it once after the loop.",
+                fix=_removal(place, node) if node is call.node else None,
+            )
 
 
-def _inside(module: Module, loop: ast.AST) -> list[ast.AST | None]:
-    """The branches and handlers inside a loop."""
-    return [node for node in module.nodes(ast.If, ast.ExceptHandler) if module.tree.is_within(node, loop)]
+def _places(module: Module, node: ast.Call) -> list[tuple[Module, ast.Call]]:
+    """Where each step empties the cache: the call itself, or the calls of its function."""
+    function = module.function_of(node)
+    if module.loops_around(node) or function is None:
+        return [(module, node)] if _is_each_step(module, node) else []
+    if module.enclosing(node, ast.If, ast.ExceptHandler) in _inside(module, function):
+        return []
+    return [
+        (site.module, site.call)
+        for site in known_call_sites(module, function)
+        if _is_each_step(site.module, site.call)
+    ]
+
+
+def _is_each_step(module: Module, node: ast.Call) -> bool:
+    loops = module.loops_around(node)
+    if not loops or module.enclosing(node, ast.If, ast.ExceptHandler) in _inside(module, loops[0]):
+        return False
+    loop = loops[0]
+    steps = calls_within(calls_named(module, "backward"), loop)
+    return any(module.loops_around(each.node)[:1] == [loop] for each in steps) or is_batch_loop(module, loop)
+
+
+def _inside(module: Module, around: ast.AST) -> list[ast.AST | None]:
+    """The branches and handlers inside a loop or function."""
+    return [node for node in module.nodes(ast.If, ast.ExceptHandler) if module.tree.is_within(node, around)]
 
 
 def _removal(module: Module, node: ast.Call) -> Fix | None:
