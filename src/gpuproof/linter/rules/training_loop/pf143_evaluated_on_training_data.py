@@ -39,6 +39,17 @@ Bad: the part was copied
     train = load("train")
     valid = load("train")  # <-
 
+Bad: a test of Keras
+
+    import keras
+    import numpy as np
+
+    train, val = np.load("train.npz"), np.load("val.npz")
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse", metrics=["mae"])
+    model.fit(train, validation_data=val, epochs=5)
+    test_loss, test_mae = model.evaluate(train)  # <-
+
 Good:
 
     from torch.utils.data import DataLoader
@@ -173,13 +184,31 @@ def _evaluated(module: Module, trained: list[Call]) -> Hits:
         return
     if module.text(evaluation.receiver or given) != module.text(fit.receiver or data):
         return
-    if fit.expression("validation_data") is None or not _names_training(given):
+    if fit.expression("validation_data") is None:
+        return
+    if not _names_training(given) and not (_is_named_training(given) and _is_named_test(module, evaluation)):
         return
     yield rule.hit(
         module.span(given),
         f"`evaluate` gets `{module.text(given)[:50]}`, on which the model is trained.",
         remedy="Pass the data that are kept for the test.",
     )
+
+
+def _is_named_training(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and bool(_TRAINING.search(node.id)) and not _HELD_OUT.search(node.id)
+
+
+def _is_named_test(module: Module, call: Call) -> bool:
+    """Whether the results of an evaluation are named as those of a test: `test_loss, test_acc = ...`."""
+    match module.parent(call.node):
+        case ast.Assign(targets=[ast.Name() as target]):
+            names = [target]
+        case ast.Assign(targets=[ast.Tuple(elts=elements)]):
+            names = [element for element in elements if isinstance(element, ast.Name)]
+        case _:
+            return False
+    return any(re.match(r"test(_|$)", name.id) for name in names)
 
 
 def _names_training(node: ast.expr) -> bool:
