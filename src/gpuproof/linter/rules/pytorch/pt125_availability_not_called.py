@@ -34,6 +34,13 @@ Bad: through a name
     use_cuda = torch.cuda.is_available  # <-
     device = torch.device("cuda" if use_cuda else "cpu")
 
+Bad: in TensorFlow
+
+    import tensorflow as tf
+
+    if not tf.test.is_gpu_available:  # <-
+        raise SystemExit("no GPU")
+
 Good:
 
     import torch
@@ -62,7 +69,14 @@ rule = Rule(
     "PT125",
     "availability-not-called",
     Severity.ERROR,
-    needs=("is_available", "is_initialized", "device_count", "is_bf16_supported"),
+    needs=(
+        "is_available",
+        "is_gpu_available",
+        "is_built_with_cuda",
+        "is_initialized",
+        "device_count",
+        "is_bf16_supported",
+    ),
 )
 
 _FUNCTIONS = frozenset(
@@ -78,6 +92,8 @@ _FUNCTIONS = frozenset(
         "torch.distributed.is_initialized",
         "torch.distributed.is_nccl_available",
         "torch.distributed.is_torchelastic_launched",
+        "tensorflow.test.is_gpu_available",
+        "tensorflow.test.is_built_with_cuda",
     }
 )
 

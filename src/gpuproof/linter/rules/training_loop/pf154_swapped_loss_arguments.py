@@ -26,6 +26,21 @@ Bad: the function
     def step(model, x, labels):
         return F.binary_cross_entropy_with_logits(labels, model(x))  # <-
 
+Bad: Keras's losses take the labels first
+
+    import keras
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+    loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            logits = model(x, training=True)
+            loss = loss_fn(logits, y)  # <-
+        return tape.gradient(loss, model.trainable_variables)
+
 Good:
 
     import torch
@@ -41,6 +56,16 @@ Good:
             loss = criterion(logits, y.to(device))
             loss.backward()
             optimizer.step()
+
+Quiet: in Keras
+
+    import keras
+
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    loss_fn = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def step(x, y):
+        return loss_fn(y, model(x)) + keras.losses.mean_squared_error(model(x), y)
 
 Quiet: both are outputs, or a teacher's are the labels
 
@@ -67,12 +92,16 @@ rule = Rule(
     "PF154",
     "swapped-loss-arguments",
     Severity.ERROR,
-    needs=("ross_entropy", "CrossEntropy", "nll_loss", "NLLLoss", "BCE"),
+    needs=("ross_entropy", "CrossEntropy", "nll_loss", "NLLLoss", "BCE", "rossentropy"),
 )
 
 _LOSS = re.compile(
     r"^torch\.nn\.(CrossEntropyLoss|NLLLoss|BCELoss|BCEWithLogitsLoss)$"
     r"|^torch\.nn\.functional\.(cross_entropy|nll_loss|binary_cross_entropy(_with_logits)?)$"
+)
+_KERAS_LOSS = re.compile(
+    r"(^|\.)keras\.losses\.((Sparse)?CategoricalCrossentropy|BinaryCrossentropy"
+    r"|(sparse_)?categorical_crossentropy|binary_crossentropy)$"
 )
 _LABELS = re.compile(
     r"^(y|ys|labels?|targets?|y_true|y_batch|batch_y|gt|ground_truth|truth|label_batch)$", re.IGNORECASE
@@ -85,25 +114,31 @@ _SAME = frozenset(
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or is_test(module):
+    if not module.imports("torch", "tensorflow", "keras") or is_test(module):
         return
     for call in all_calls(module):
-        if len(call.node.args) < 2 or not _is_loss(module, call):
+        if len(call.node.args) < 2 or (losses := _losses(module, call)) is None:
             continue
         first, second = call.node.args[:2]
-        if _is_label(module, first) and _is_output(module, second):
+        label, output = (first, second) if losses is _LOSS else (second, first)
+        if _is_label(module, label) and _is_output(module, output):
+            order = "the model's output comes" if losses is _LOSS else "Keras's losses take the labels"
             yield rule.hit(
                 call.span,
-                f"`{module.text(first)}` and `{module.text(second)}` are swapped: the model's output comes first.",
+                f"`{module.text(first)}` and `{module.text(second)}` are swapped: {order} first.",
                 remedy=f"Write {module.text(call.node.func)}({module.text(second)}, {module.text(first)}).",
             )
 
 
-def _is_loss(module: Module, call: Call) -> bool:
+def _losses(module: Module, call: Call) -> re.Pattern[str] | None:
+    """The losses, PyTorch's or Keras's, of which a call computes one."""
     if call.name is not None:
-        return _LOSS.match(call.name) is not None
-    made = creations(module, call.node.func) if isinstance(call.node.func, (ast.Name, ast.Attribute)) else []
-    return bool(made) and all(_LOSS.match(each.name or "") for each in made)
+        names = [call.name]
+    elif isinstance(call.node.func, (ast.Name, ast.Attribute)):
+        names = [each.name or "" for each in creations(module, call.node.func)]
+    else:
+        return None
+    return next((losses for losses in (_LOSS, _KERAS_LOSS) if names and all(map(losses.search, names))), None)
 
 
 def _bare(node: ast.expr) -> ast.expr:
@@ -131,6 +166,6 @@ def _is_output(module: Module, node: ast.expr) -> bool:
     if not isinstance(made, ast.Call) or not isinstance(made.func, (ast.Name, ast.Attribute)):
         return False
     return (
-        type_of(module, made.func).kind is TypeKind.MODULE
+        type_of(module, made.func).kind in (TypeKind.MODULE, TypeKind.KERAS_MODEL)
         or _MODEL.search(module.text(made.func)) is not None
     )
