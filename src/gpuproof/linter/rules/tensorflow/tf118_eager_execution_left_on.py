@@ -15,6 +15,16 @@ Bad: for all functions
 
     tf.config.run_functions_eagerly(True)  # <-
 
+Bad: in the function that the script runs
+
+    import tensorflow as tf
+
+    def main():
+        tf.config.run_functions_eagerly(True)  # <-
+
+    if __name__ == "__main__":
+        main()
+
 Good:
 
     import keras
@@ -45,8 +55,11 @@ Quiet: switched off again
     tf.config.run_functions_eagerly(False)
 """
 
+import ast
+
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import remove_keyword
 from gpuproof.linter.knowledge.distribution.strategies import is_conditional
@@ -81,15 +94,21 @@ def check(module: Module, _: Project) -> Hits:
     if any(call.argument("run_eagerly", 0).flag is not True for call in switches):
         return
     for call in switches:
-        function = module.function_of(call.node)
-        if (
-            call.argument("run_eagerly", 0).is_known
-            and function is None
-            and not is_conditional(module, call.node)
-        ):
+        if call.argument("run_eagerly", 0).is_known and _certainly_runs(module, call.node):
             yield rule.hit(
                 call.span,
                 f"`{module.text(call.node)}` runs every tf.function operation by operation, for debugging: training is several "
                 "times slower.",
                 remedy="Remove it.",
             )
+
+
+def _certainly_runs(module: Module, node: ast.AST) -> bool:
+    """Whether a node runs without a condition, in the module or in a function that the module calls."""
+    function = module.function_of(node)
+    if is_conditional(module, node) or function is None:
+        return function is None and not is_conditional(module, node)
+    return any(
+        site.module.function_of(site.call) is None and not is_conditional(site.module, site.call)
+        for site in known_call_sites(module, function)
+    )

@@ -24,6 +24,20 @@ Bad:
     def score(rows):
         return [model.predict(row.reshape(1, -1))[0] for row in rows]  # <-
 
+Bad: in a function that the loop calls
+
+    import os
+    import keras
+
+    model = keras.models.load_model("model.keras")
+
+    def classify(path):
+        image = keras.utils.img_to_array(keras.utils.load_img(path))[None]
+        return model.predict(image).argmax()  # <-
+
+    for name in os.listdir("images"):
+        print(name, classify(os.path.join("images", name)))
+
 Good:
 
     import keras
@@ -32,6 +46,18 @@ Good:
     model = keras.models.load_model("model.keras")
     images = np.load("images.npy")
     results = model.predict(images, batch_size=64)
+
+Quiet: a function for one request
+
+    import keras
+    import numpy as np
+
+    model = keras.models.load_model("model.keras")
+
+    def classify(image):
+        return model.predict(np.expand_dims(image, 0)).argmax()
+
+    print(classify(np.load("image.npy")))
 
 Quiet: batches of a dataset, and other models
 
@@ -49,8 +75,9 @@ Quiet: batches of a dataset, and other models
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.types import TypeKind, type_of
@@ -71,7 +98,7 @@ def check(module: Module, _: Project) -> Hits:
     for call in calls_named(module, "predict"):
         if call.receiver is None or type_of(module, call.receiver).kind is not TypeKind.KERAS_MODEL:
             continue
-        if not _is_single(module, call.expression("x", 0)) or not _is_looped(module, call):
+        if not _is_single(module, call.expression("x", 0)) or not _is_looped(module, call.node):
             continue
         yield rule.hit(
             call.span,
@@ -80,12 +107,15 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _is_looped(module: Module, call: Call) -> bool:
+def _is_looped(module: Module, call: ast.Call, depth: int = 0) -> bool:
     """Whether a loop or comprehension over stored samples repeats a call."""
-    comprehension = module.enclosing(call.node, ast.ListComp, ast.GeneratorExp)
-    if comprehension is not None and module.function_of(comprehension) is module.function_of(call.node):
+    comprehension = module.enclosing(call, ast.ListComp, ast.GeneratorExp)
+    if comprehension is not None and module.function_of(comprehension) is module.function_of(call):
         return True
-    loops = module.loops_around(call.node)
+    loops = module.loops_around(call)
+    function = module.function_of(call)
+    if not loops and function is not None and depth == 0:
+        return any(_is_looped(site.module, site.call, 1) for site in known_call_sites(module, function))
     if not loops or not isinstance(loops[0], ast.For):
         return False
     return not any(
