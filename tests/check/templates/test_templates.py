@@ -42,7 +42,8 @@ def test_variables_and_locals_of_the_folder(
     (resource,) = terraform.resources(Unit(str(tmp_path / "main.tf"), text, "terraform"))
     found = resource.get("a")
     assert (found.certainty, found.value) == (certainty, value)
-    assert found.span is not None and found.span.line == 2
+    assert found.span is not None
+    assert found.span.line == 2
     assert resource.get("list").plain() == ["ml.g5.xlarge"]
 
 
