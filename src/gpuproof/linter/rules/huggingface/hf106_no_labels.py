@@ -30,6 +30,18 @@ Bad: a language model
     arguments = TrainingArguments("/opt/ml/model", dataloader_num_workers=4)
     Trainer(model=model, args=arguments, train_dataset=rows).train()  # <-
 
+Bad: a language model, of whose dataset no column is kept
+
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+    tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+    rows = load_dataset("wikitext", "wikitext-2-raw-v1", split="train")
+    rows = rows.map(lambda row: tokenizer(row["text"], max_length=512), remove_columns=rows.column_names)
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+    arguments = TrainingArguments("/opt/ml/model", dataloader_num_workers=4)
+    Trainer(model=model, args=arguments, train_dataset=rows).train()  # <-
+
 Good:
 
     from datasets import load_dataset
@@ -165,9 +177,9 @@ def _language_model(module: Module, model: Call) -> str | None:
     for local in modules:
         if uses(local, _LABELS, "string", "keyword", "attribute", "name") or uses(local, _OPAQUE, "call"):
             return None
-        # A dataset of the Hub may have the column.
+        # A dataset of the Hub may have the column, unless all of its columns are removed.
         for call in calls_named(local, "load_dataset"):
-            if call.argument("path", 0).text not in _READY:
+            if call.argument("path", 0).text not in _READY and not _removes_all(local):
                 return None
     if not any(
         calls_named(local, "load_dataset", "from_dict", "from_csv", "from_pandas", "from_list")
@@ -175,6 +187,15 @@ def _language_model(module: Module, model: Call) -> str | None:
     ):
         return None
     return "Nothing in the project makes labels"
+
+
+def _removes_all(module: Module) -> bool:
+    """Whether each `map` of a module removes all columns that were there: `remove_columns=dataset.column_names`."""
+    maps = [call for call in calls_named(module, "map") if call.receiver is not None]
+    given = [call.expression("remove_columns") for call in maps]
+    return bool(maps) and all(
+        isinstance(node, ast.Attribute) and node.attr == "column_names" for node in given
+    )
 
 
 def _remedy(model: Call) -> str:
