@@ -137,3 +137,20 @@ def test_what_the_tokenizer_does_not_understand(text: str) -> None:
     unit = Unit("a.ts", f"import * as ec2 from 'aws-cdk-lib/aws-ec2';\n{text}\n", "typescript")
     for construct in typescript.constructs(unit):
         assert construct.properties.at("InstanceType").text is None
+
+
+@pytest.mark.parametrize(("asked", "codes"), [("", ["DK101"]), (", gpu=1", []), (", **more", [])])
+def test_a_container_of_batch_that_asks_for_no_gpu(tmp_path: Path, asked: str, codes: list[str]) -> None:
+    stack = f"""
+        from aws_cdk import Stack, aws_batch as batch, aws_ecs as ecs
+
+        class Training(Stack):
+            def __init__(self, scope, id, more):
+                super().__init__(scope, id)
+                batch.EcsEc2ContainerDefinition(
+                    self, "C", image=ecs.ContainerImage.from_registry("pytorch/pytorch:2.3.0-cuda12.1-cudnn8-runtime"),
+                    cpu=4, command=["python", "train.py"]{asked},
+                )
+    """
+    write_files(tmp_path, {"train.py": "import torch\nprint(torch.nn.Linear(8, 1).cuda())\n"})
+    assert [code for code, _ in found(tmp_path, "app.py", stack, "DK101")] == codes

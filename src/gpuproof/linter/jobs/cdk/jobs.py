@@ -38,9 +38,10 @@ def _container(construct: Construct) -> Iterator[JobDefinition]:
     image, command = properties.at("Image"), properties.at("Command")
     recipe = asset_of(image)
     title = f"container {construct.id}".strip()
-    if recipe is None and (count.is_absent or command.is_absent):
+    asks_for_none = count.is_absent and _is_complete(properties)
+    if recipe is None and (command.is_absent or (count.is_absent and not asks_for_none)):
         return
-    gpus = known(0, construct.span) if count.is_absent and _is_complete(properties) else count
+    gpus = known(0, construct.span) if asks_for_none else count
     job = JobDefinition(
         kind="training",
         source="container",
