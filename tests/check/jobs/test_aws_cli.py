@@ -106,3 +106,20 @@ def test_an_image_of_another_region_than_the_command(tmp_path: Path, command: st
     """
     write_files(tmp_path, {"run.sh": script})
     assert [hit.code for hit in check_here(select=("FW104",)).hits] == ["FW104"]
+
+
+def test_a_job_in_a_file_of_a_command_is_reported_once(tmp_path: Path) -> None:
+    request = """
+        {
+          "TrainingJobName": "digits",
+          "AlgorithmSpecification": {
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311-cu121-ubuntu20.04-sagemaker",
+            "TrainingInputMode": "File"
+          },
+          "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}
+        }
+    """
+    command = "aws sagemaker create-training-job --cli-input-json file://job.json\n"
+    write_files(tmp_path, {"run.sh": command, "job.json": request})
+    hits = check_here(select=("SM118",)).hits
+    assert [hit.finding.location.file for hit in hits if hit.finding.location] == ["job.json"]

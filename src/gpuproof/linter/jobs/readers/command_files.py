@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from gpuproof.linter.analysis.values import Entries, Value, known
 from gpuproof.linter.jobs.commands import files
-from gpuproof.linter.jobs.commands.aws_cli import cli_requests
+from gpuproof.linter.jobs.commands.aws_cli import CliRequest, cli_requests
 from gpuproof.linter.jobs.commands.follow import LinkEnd
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.readers import containers, docker, slurm
-from gpuproof.linter.jobs.readers.boto3 import OPERATIONS, request_jobs
-from gpuproof.linter.source.span import Unit
+from gpuproof.linter.jobs.readers.boto3 import DOCUMENTS, OPERATIONS, request_jobs
+from gpuproof.linter.source.span import Span, Unit
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
@@ -47,10 +47,18 @@ def requests(unit: Unit) -> Iterator[JobDefinition]:
         yield from docker.jobs_of_commands(unit)
     for request in cli_requests(unit):
         if request.service == "sagemaker" and request.operation in OPERATIONS:
-            for job in request_jobs(request.operation, request.members, request.span):
+            for job in request_jobs(request.operation, request.members, _described_at(request)):
                 yield replace(job, arguments={**job.arguments, "cli-region": request.region})
         elif request.service in ("batch", "ecs"):
             yield from containers.jobs_of_request(_lowered(request.members), request.span)
+
+
+def _described_at(request: CliRequest) -> Span:
+    """Where a request names its job: in the command, or in the file that it reads, which is checked on its own, too."""
+    named = (value.span for name, value in request.members.parts.items() if name in DOCUMENTS)
+    return next(
+        (span for span in named if span is not None and span.unit is not request.span.unit), request.span
+    )
 
 
 def _lowered(request: Value) -> Value:
