@@ -94,6 +94,43 @@ ON_GPU = {
     "device": ", device=device",
     "given": ", x.device",
 }
+LOSS = """
+class Dice(nn.Module):
+    def __init__(self, smooth=1.0):
+        super().__init__()
+        self.smooth = smooth
+
+    def forward(self, scores, labels):
+        return 1 - (scores * labels).sum() / (scores.sum() + self.smooth)
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([Dice(), {part}])
+
+    def forward(self, scores, labels):
+        return sum(part(scores, labels) for part in self.parts)
+
+model = nn.Linear(8, 3).to(device)
+both = Both()
+for x, y in DataLoader([]):
+    both(model(x.to(device)), y.to(device))
+"""
+STATE_IN_LOOP = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(8, 8)
+
+    def forward(self, x):
+        h = torch.zeros(1, 4, 8)
+        while x.sum():
+            h = h.view(1, -1, 8)
+            x, h = self.gru(x, h)
+        return x
+
+model = Net().to(device)
+"""
 HANDLER = """
 def model_fn(folder):
     return nn.Linear(8, 3).to(device)
@@ -113,6 +150,7 @@ def output_fn(scores, accept):
         DETECTOR.format(targets=""),
         DETECTOR.format(targets="targets = [{k: v for k, v in t.items()} for t in targets]"),
         CLOSURE.format(batch="batch"),
+        LOSS.format(part="nn.Bilinear(3, 3, 1)"),
         TOKENIZER.format(move=""),
         FORWARD.format(**ON_CPU),
         FORWARD.format(**ON_GPU | {"store": "self.table = table"}),
@@ -136,6 +174,8 @@ def test_a_tensor_on_the_cpu_is_reported(script: str, tmp_path: Path) -> None:
         TOKENIZER.format(move="for key in inputs: inputs[key] = inputs[key].to(device)"),
         FORWARD.format(**ON_GPU),
         HANDLER.format(move=".cpu()"),
+        LOSS.format(part="nn.MSELoss()"),
+        STATE_IN_LOOP,
     ],
 )
 def test_a_tensor_that_is_moved_is_not_reported(script: str, tmp_path: Path) -> None:

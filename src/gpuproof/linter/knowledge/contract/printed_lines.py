@@ -53,7 +53,7 @@ def _words(script: Module) -> frozenset[str]:
         node.value.strip()
         for module in local_modules(script)
         for node in module.nodes(ast.Constant)
-        if isinstance(node.value, str) and re.search(r"[^\W\d]", node.value)
+        if isinstance(node.value, str) and re.search(r"[^\W\d]{2}", node.value)
     )
 
 

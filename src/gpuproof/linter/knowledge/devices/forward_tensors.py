@@ -147,12 +147,13 @@ def _is_on_cpu(module: Module, node: ast.expr) -> bool:
     return _is_made_with_dimensions(module, node)
 
 
-def _is_made_with_dimensions(module: Module, node: ast.expr) -> bool:
+def _is_made_with_dimensions(module: Module, node: ast.expr, depth: int = 0) -> bool:
     traced = sources(module, node)
     return (
-        traced.complete
+        depth <= _MAX_DEPTH
+        and traced.complete
         and bool(traced.found)
-        and all(_has_dimensions(source.module, source.node) for source in traced.found)
+        and all(_has_dimensions(source.module, source.node, depth) for source in traced.found)
     )
 
 
@@ -162,7 +163,7 @@ def _is_range(index: ast.expr) -> bool:
     return any(isinstance(item, ast.Slice) for item in items)
 
 
-def _has_dimensions(module: Module, node: ast.expr) -> bool:
+def _has_dimensions(module: Module, node: ast.expr, depth: int = 0) -> bool:
     call = call_of(module, node)
     if call is None:
         return False
@@ -171,7 +172,7 @@ def _has_dimensions(module: Module, node: ast.expr) -> bool:
         return (
             call.method in TENSOR_METHODS - _REDUCTIONS
             and call.receiver is not None
-            and _is_made_with_dimensions(module, call.receiver)
+            and _is_made_with_dimensions(module, call.receiver, depth + 1)
         )
     name = call.name.rpartition(".")[2]
     if name in ("tensor", "FloatTensor"):

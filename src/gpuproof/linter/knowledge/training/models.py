@@ -20,6 +20,7 @@ _WEIGHTLESS = re.compile(
 )
 _HOLDERS = ("Parameter", "register_buffer", "register_parameter", "add_module", "register_module", "setattr")
 _PLAIN = re.compile(r"^(math\.\w+|float|int|bool|str|len|list|tuple|dict|set|range|min|max|abs|sum|sorted)$")
+_CONTAINER = re.compile(r"^torch\.nn\.(Sequential|ModuleList)$")
 _MAX_DEPTH = 4
 
 
@@ -75,6 +76,16 @@ def holds_no_tensors(made: Call, depth: int = 0) -> bool:
     """Whether a module certainly has neither parameters nor buffers: a loss or an activation, also a class of the project."""
     if _WEIGHTLESS.match(made.name or ""):
         return not any(made.expression(name) is not None for name in ("weight", "pos_weight"))
+    if _CONTAINER.match(made.name or ""):
+        given = made.node.args
+        items = [part for item in given for part in (item.elts if isinstance(item, ast.List) else [item])]
+        calls = [call for item in items if (call := call_of(made.module, item)) is not None]
+        # An empty list may be filled later.
+        return (
+            bool(calls)
+            and len(calls) == len(items)
+            and all(holds_no_tensors(call, depth + 1) for call in calls)
+        )
     owners = targets(made.module, made.node.func)
     return (
         bool(owners)
