@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.linter.sdk import distribution_keys, v2, v2_needs, v3
+from gpuproof.linter.sdk import v2, v2_needs, v3
 
 
 def unknown(path: str, keyword: str) -> str | None:
@@ -81,14 +81,6 @@ def test_a_class_is_found_through_the_package_that_offers_it() -> None:
     assert v2().definition("sagemaker.pytorch.PyTorch") == "sagemaker.pytorch.estimator.PyTorch"
     assert v2().is_subclass("sagemaker.pytorch.PyTorchModel", "sagemaker.model.Model")
     assert not v2().is_subclass("sagemaker.pytorch.PyTorchModel", "sagemaker.estimator.EstimatorBase")
-
-
-def test_only_frameworks_of_torch_know_torch_distributed() -> None:
-    assert "torch_distributed" in distribution_keys("sagemaker.pytorch.PyTorch")
-    assert "torch_distributed" in distribution_keys("sagemaker.huggingface.HuggingFace")
-    assert "torch_distributed" not in distribution_keys("sagemaker.tensorflow.TensorFlow")
-    assert "multi_worker_mirrored_strategy" in distribution_keys("sagemaker.tensorflow.TensorFlow")
-    assert "pytorchfsdp" not in distribution_keys("sagemaker.pytorch.PyTorch")
 
 
 def test_deploy_needs_a_type_and_a_count_unless_it_is_serverless() -> None:

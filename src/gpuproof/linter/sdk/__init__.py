@@ -7,7 +7,6 @@ The service model is read from the installed botocore, so it is as fresh as boto
 from gpuproof.linter.sdk.changes import (
     RequiredArguments,
     SdkChange,
-    distribution_keys,
     v1_method,
     v1_name,
     v1_parameter,
@@ -37,7 +36,6 @@ __all__ = [
     "Shape",
     "Signature",
     "botocore_operation",
-    "distribution_keys",
     "formerly_required",
     "service",
     "v1_method",

@@ -101,12 +101,6 @@ def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
     return tuple(found)
 
 
-def distribution_keys(path: str) -> frozenset[str]:
-    """Keys of `distribution=` that a v2 estimator accepts; empty if unknown."""
-    rows = {row["call"]: frozenset(row["keys"].split()) for row in rows_of("distribution")}
-    return rows.get(v2().definition(path), frozenset())
-
-
 def rows_of(table: str) -> list[dict[str, str]]:
     """The rows of one of these CSV files."""
     return read_rows(FOLDER / f"{table}.csv")

@@ -13,8 +13,6 @@ from gpuproof.linter.templates.resource import Resource
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTRINSIC = ("Ref", "Condition")
 _MAX_DEPTH = 60
-_MAX_NODES = 200_000
-"""Nodes of one document that are read; anchors can multiply them without end."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.analysis.flow.attributes import attribute_values
 from gpuproof.linter.analysis.flow.call_sites import call_sites, known_call_sites
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.flow.repeats import in_training_loop, is_repeated
-from gpuproof.linter.analysis.flow.sources import sources
+from gpuproof.linter.analysis.flow.sources import attribute_sources, sources
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.read import read_units
@@ -189,18 +188,18 @@ def test_a_training_loop_is_one_whose_calls_run_backward(tmp_path: Path) -> None
     assert not in_training_loop(module, used(module))
 
 
-def test_the_values_of_an_attribute_are_known_or_none_are() -> None:
+def test_the_value_of_an_attribute_comes_from_all_calls_or_is_the_attribute_of_an_unknown_object() -> None:
     text = "class T:\n    def __init__(self, n):\n        self.n = n\n    def f(self):\n        use(self.n)\nT(3)\nT(4)\n"
     module = module_of(text)
     node = used(module)
     assert isinstance(node, ast.Attribute)
-    found = attribute_values(module, node)
-    assert found is not None
-    assert [source.module.text(source.node) for source in found] == ["3", "4"]
+    found = attribute_sources(module, node)
+    assert found.complete
+    assert [source.module.text(source.node) for source in found.found] == ["3", "4"]
     module = module_of("def f(thing):\n    use(thing.n)\n")
     node = used(module)
     assert isinstance(node, ast.Attribute)
-    assert attribute_values(module, node) is None
+    assert [source.node for source in attribute_sources(module, node).found] == [node]
 
 
 def test_the_cost_is_bounded() -> None:

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.knowledge.frameworks.tensorflow import (
-    pipeline_calls,
     removed_from_keras,
     tensorflow_is_at_least,
 )
@@ -34,16 +32,6 @@ def test_a_pin_decides_whether_tensorflow_is_new_enough(pin: str, verdict: str, 
     module = project.workspace.module(unit)
     assert module is not None
     assert tensorflow_is_at_least(module, project, "2.16") == verdict
-
-
-def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> None:
-    source = "import tensorflow as tf\nd = tf.data.Dataset.range(3)\nd = d.map(f)\nmodel.fit(d.batch(2))\n"
-    unit = Unit(str(tmp_path / "train.py"), source, "python")
-    module = Project([unit]).workspace.module(unit)
-    assert module is not None
-    calls = pipeline_calls(module, calls_named(module, "fit")[0].expression("x", 0))
-    assert calls is not None
-    assert [call.method for call in calls] == ["batch", "map", "range"]
 
 
 def test_what_keras_removed_has_a_source_for_each_row() -> None:

@@ -15,29 +15,24 @@ _TRAINS = frozenset({"backward", "train_on_batch", "GradientTape", "manual_backw
 
 
 class Repeat(NamedTuple):
-    """A loop that repeats a place.
-
-    Attributes:
-        distance: functions between the loop and the place; 0 in the same function.
-    """
+    """A loop that repeats a place."""
 
     module: Module
     loop: LoopNode
-    distance: int
 
 
 def repeats(module: Module, node: ast.AST) -> list[Repeat]:
     """The loops that repeat a node, the nearest first."""
     found: list[Repeat] = []
-    pending = [(module, node, 0)]
+    pending = [(module, node)]
     seen: set[ast.AST] = set()
-    for here, place, distance in pending:
-        found += [Repeat(here, loop, distance) for loop in here.loops_around(place)]
+    for here, place in pending:
+        found += [Repeat(here, loop) for loop in here.loops_around(place)]
         function = here.function_of(place)
         if function is None or function in seen or len(seen) > MAX_CALLERS:
             continue
         seen.add(function)
-        pending += [(site.module, site.call, distance + 1) for site in known_call_sites(here, function)]
+        pending += [(site.module, site.call) for site in known_call_sites(here, function)]
     return found
 
 

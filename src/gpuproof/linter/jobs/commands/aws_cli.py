@@ -67,7 +67,6 @@ _LISTS = frozenset(
     }
 )
 """Members whose values are lists of what each word describes."""
-_STRUCTURES = frozenset({"StoppingCondition", "ResourceConfig", "AlgorithmSpecification", "HyperParameters"})
 _WORD = re.compile(r"(?P<key>[\w.-]+)=")
 _PARAMETER = re.compile(
     r"\$\(\s*aws\s[^)]*\bssm\s+get-parameters?\b[^)]*--names?\s+[\"']?(/aws/service/[\w./-]+)[^)]*\)"

@@ -82,7 +82,6 @@ class Install:
         tool: `pip`, `uv` or `conda`.
         replaces: whether an installed version is replaced even if it satisfies the constraint: `--upgrade`.
         cpu_index: the index of builds for CPUs that it comes from; empty for others.
-        own_index: whether another index than PyPI is given.
         extras: such as `cuda12`; empty without one.
     """
 
@@ -93,7 +92,6 @@ class Install:
     place: Place
     replaces: bool = False
     cpu_index: str = ""
-    own_index: bool = False
     extras: str = ""
 
     @property
@@ -164,7 +162,6 @@ def installation(command: SimpleCommand) -> Installation | None:
             place,
             replaces,
             cpu_index if is_only else "",
-            bool(indexes),
             (re.search(r"\[([^\]]*)\]", word) or [word, ""])[1],
         )
         for word, place in _packages(words, places)

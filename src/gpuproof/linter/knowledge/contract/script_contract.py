@@ -76,12 +76,6 @@ def has_positionals(line: CommandLine) -> bool:
     return any(not argument.flags[0].startswith("-") for argument in line.arguments)
 
 
-def accepts_flag(line: CommandLine, flag: str) -> bool:
-    """Whether a parser accepts a flag, by its name or by a prefix, as argparse allows."""
-    flags = [option for argument in line.arguments for option in argument.flags]
-    return flag in flags or any(option.startswith(flag) for option in flags if flag.startswith("--"))
-
-
 def hidden_imports(script: Module) -> list[str]:
     """Imports that may read the command line, environment or data of the script."""
     return [import_ for import_ in unseen_imports(script) if import_ not in _NO_COMMAND_LINE]

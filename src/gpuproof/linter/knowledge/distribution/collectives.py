@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -54,14 +54,6 @@ def called_collective(call: Call) -> Call | None:
     """The collective that a call of a function of the project always makes."""
     found = find_definition(call.module, call.node.func)
     return collective_in(found) if found is not None else None
-
-
-def waits_between(module: Module, first: ast.AST, last: ast.AST) -> bool:
-    """Whether a call between two nodes of a text may wait for all ranks; their functions are not compared."""
-    start, end = getattr(first, "lineno", 0), getattr(last, "lineno", 0)
-    return any(start <= call.node.lineno <= end for call in calls_named(module, *BARRIERS)) or any(
-        start <= call.node.lineno <= end for call in collective_calls(module)
-    )
 
 
 def _always(module: Module, call: Call, function: FunctionNode) -> bool:

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import Call, local_function, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, uses
@@ -100,37 +99,6 @@ def sets_legacy_keras(module: Module) -> bool:
         if value is None or not (value.is_known and str(value.value).lower() in ("0", "false", "")):
             return True
     return False
-
-
-def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
-    """The calls of a tf.data pipeline, from the last one back to its source; None if part of it is unknown."""
-    calls: list[Call] = []
-    for _ in range(60):
-        if isinstance(node, ast.Name):
-            bindings = module.reaching(node)
-            if len(bindings) != 1 or bindings[0].kind != "assign":
-                return None
-            node = bindings[0].value
-            continue
-        call = origin_call(module, node) if isinstance(node, ast.Call) else None
-        if call is None:
-            return None
-        function = local_function(call)
-        if function is not None:
-            returned = [
-                statement.value for statement in ast.walk(function) if isinstance(statement, ast.Return)
-            ]
-            if len(returned) != 1:
-                return None
-            node = returned[0]
-            continue
-        calls.append(call)
-        if call.name is not None and call.name.startswith("tensorflow.data."):
-            return calls
-        if call.receiver is None:
-            return None
-        node = call.receiver
-    return None
 
 
 def tensorflow_alias(module: Module) -> str | None:

@@ -94,11 +94,6 @@ def model_of(run: Run) -> Definition | None:
     return found if found is not None and isinstance(found.node, ast.ClassDef) else None
 
 
-def is_attribute_set(owner: ast.ClassDef, name: str) -> bool:
-    """Whether a class sets `self.name`, or `name` in its body."""
-    return next(attribute_values(owner, name), None) is not None
-
-
 def attribute_values(owner: ast.ClassDef, name: str) -> Iterator[ast.expr]:
     """The values that a class sets `self.name` to, in its methods or its body."""
     for node in ast.walk(owner):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 
@@ -17,7 +15,6 @@ SHARDS = (
 )
 """Variables with the number of GPUs that one copy of the model is spread over."""
 _QUANTIZE = ("HF_MODEL_QUANTIZE", "QUANTIZE", "OPTION_QUANTIZE", "SM_VLLM_QUANTIZATION", "BITSANDBYTES")
-_LARGE = re.compile(r"tgi|djl|lmi|vllm|llm", re.IGNORECASE)
 
 
 def variable(job: JobDefinition, *names: str) -> tuple[str, Value] | None:
@@ -63,9 +60,3 @@ def shards(job: JobDefinition, gpus: int) -> int | None:
     if text in ("max", "all"):
         return gpus
     return int(text) if text.isdigit() and int(text) > 0 else None
-
-
-def serves_text(job: JobDefinition) -> bool:
-    """Whether a container is TGI, LMI or vLLM, by its image or by the SDK's function that finds it."""
-    written = job.image.text or job.image.suffix or job.image.prefix
-    return _LARGE.search(written) is not None

@@ -75,8 +75,6 @@ from gpuproof.linter.rule import Hit, Hits, Rule
 
 rule = Rule("LT112", "checkpoint-without-hyperparameters", Severity.ERROR, needs=("load_from_checkpoint",))
 
-_OWN = frozenset({"checkpoint_path", "map_location", "hparams_file", "strict", "weights_only"})
-
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
