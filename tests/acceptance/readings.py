@@ -13,12 +13,14 @@ from acceptance.step import Document, Result
 
 def has_resource(result: Result, kind: str, name: str) -> bool:
     """Whether `gpuproof cleanup` lists it."""
-    return any(one["kind"] == kind and one["id"] == name for one in result.document["resources"])
+    return any(
+        resource["kind"] == kind and resource["id"] == name for resource in result.document["resources"]
+    )
 
 
 def notebook_named(result: Result, name: str) -> Document:
     """An entry of `gpuproof notebook list`."""
-    return next(one for one in result.document["notebooks"] if one["name"] == name)
+    return next(notebook for notebook in result.document["notebooks"] if notebook["name"] == name)
 
 
 def start_seconds(result: Result) -> float:

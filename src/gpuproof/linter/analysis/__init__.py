@@ -1,1 +1,1 @@
-"""Static analysis of one Python module: scopes, reaching definitions, values, types and imports."""
+"""Static analysis of Python: scopes, reaching definitions, values, types and imports; `flow/` follows values through a program."""

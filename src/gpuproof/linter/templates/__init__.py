@@ -1,1 +1,1 @@
-"""Resources of CloudFormation and Terraform templates, with the line of each value."""
+"""Resources of CloudFormation and Terraform templates and pods of Kubernetes manifests, with the line of each value."""
