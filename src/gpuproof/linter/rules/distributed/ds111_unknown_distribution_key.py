@@ -71,7 +71,11 @@ def check(job: JobDefinition, _: Project) -> Hits:
         if not isinstance(key, str) or key in known:
             continue
         close = get_close_matches(key, known, n=1, cutoff=0.75)
-        better = close[0] if close else _LIKELY.get(str(job.framework), "torch_distributed")
+        better = (
+            close[0]
+            if close and close[0] != "pytorchddp"
+            else _LIKELY.get(str(job.framework), "torch_distributed")
+        )
         yield rule.hit(
             job.where(value, job.distribution),
             f'The SDK silently ignores the `distribution` key "{key}" and starts nothing.',

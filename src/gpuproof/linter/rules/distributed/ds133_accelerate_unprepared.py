@@ -1,9 +1,8 @@
 """An object of the training loop never passes through `accelerator.prepare()`, so Accelerate does not distribute it.
 
 `prepare()` returns the objects to use: the model wrapped for all processes, the loader with each process's share on its device,
-the optimizer with loss scaling and accumulation. What is not prepared stays as it was: a model trains apart in each process, a
-loader makes each process read everything, an optimizer steps in every micro-batch and knows nothing of fp16. With one process
-nothing of this shows. Results of `prepare()` that are dropped are the same mistake.
+the optimizer with loss scaling and accumulation. What is not prepared stays as it was: each process trains its own model, a
+loader makes each process read everything, an optimizer steps in every micro-batch and knows nothing of fp16. With one process, none of this shows. Results of `prepare()` that are dropped are the same mistake.
 Source: https://huggingface.co/docs/accelerate/basic_tutorials/migration.
 
 Bad: the loader
@@ -206,10 +205,11 @@ def _loaders(steps: list[Call], prepared: frozenset[ast.Call]) -> Hits:
                 continue
             if any(call.node in prepared or _splits(call) for call in made):
                 continue
+            name = home.text(data) if isinstance(data, ast.Name | ast.Attribute) else "loader"
             yield rule.hit(
                 home.span(loop.iter),
-                f"`{home.text(data)}` is never prepared: every process reads the whole dataset.",
-                remedy=f"Use {home.text(data)} = accelerator.prepare({home.text(data)}).",
+                f"`{home.excerpt(data)}` is never prepared: every process reads the whole dataset.",
+                remedy=f"Use {name} = accelerator.prepare({home.text(data)}).",
             )
 
 
@@ -266,7 +266,7 @@ def _unprepared_optimizer(call: Call, made: Call | None = None) -> Hit:
     name = call.module.text(call.receiver) if call.receiver is not None else "optimizer"
     return rule.hit(
         (made or call).span,
-        f"`{name}` is never prepared: it steps in every micro-batch, and scales no loss in fp16.",
+        f"`{name}` is never prepared: it steps in every micro-batch, and ignores the loss scaling of fp16.",
         remedy=f"Use {name} = accelerator.prepare({name}).",
         severity=Severity.WARNING,
     )

@@ -1,8 +1,8 @@
 """`docker run`, a service of Docker Compose or a container of Batch or ECS gets no GPU, but what it runs needs one.
 
 A container sees no GPU unless it asks: with `--gpus`, `--runtime=nvidia` or a CDI device, in Compose with `gpus: all` or a
-reservation under `deploy.resources.reservations.devices`. A script that requires a GPU fails, and one that takes what
-there is trains on the CPU without a word. Only a machine whose default runtime is NVIDIA's gives GPUs to every container.
+reservation under `deploy.resources.reservations.devices`. A script that requires a GPU fails, and one that runs
+with or without one silently trains on the CPU. Only a machine whose default runtime is NVIDIA's gives GPUs to every container.
 Batch and ECS give a container the GPUs that its resource requirements name, also on hosts that have some.
 Sources: https://docs.docker.com/engine/containers/resource_constraints/#gpu, https://docs.docker.com/compose/how-tos/gpu-support/.
 

@@ -1,8 +1,7 @@
 """The Dockerfile installs a framework without CUDA in an image for GPUs, which then computes on the CPU.
 
 `--index-url https://download.pytorch.org/whl/cpu`, `torch==2.4.0+cpu`, `tensorflow-cpu` and conda's `cpuonly` have no
-CUDA code, whatever the base image, the driver or `--gpus` are: `torch.cuda.is_available()` is False. So does the index as
-`--extra-index-url`, because `2.4.0+cpu` is a higher version than `2.4.0`. The image is for GPUs if its base has CUDA, if a job with a GPU runs it, or if its script fails without one.
+CUDA code, whatever the base image, the driver or `--gpus` are: `torch.cuda.is_available()` is False. The same holds for this index as `--extra-index-url`, because `2.4.0+cpu` is a higher version than `2.4.0`. The image is for GPUs if its base has CUDA, if a job with a GPU runs it, or if its script fails without one.
 Source: https://pytorch.org/get-started/locally/.
 
 Bad: CUDA in the base image
@@ -107,6 +106,7 @@ from gpuproof.linter.source.span import Span, Unit
 
 rule = Rule("DK102", "cpu-build-in-gpu-image", Severity.ERROR, kinds=("dockerfile",))
 
+_REMEDY = "Install the build for GPUs: torch from PyPI or https://download.pytorch.org/whl/cu124, or tensorflow[and-cuda]."
 _HINTS = ("cpu", "requirements", "-r ", "jax", "onnxruntime", "paddlepaddle")
 
 
@@ -119,7 +119,7 @@ def check(unit: Unit, project: Project) -> Hits:
         return
     installations = [found for found, _ in recipe.installations()]
     reasons = [
-        reason
+        (*reason, _REMEDY)
         for found in installations
         if (reason := _in_command(unit, found) or _in_files(unit, found, project)) is not None
     ]
@@ -134,17 +134,17 @@ def check(unit: Unit, project: Project) -> Hits:
     )
     if why is None:
         return
-    for span, what in reasons:
+    for span, what, remedy in reasons:
         yield rule.hit(
             span,
             f"{what}, but {why}: the GPU stays idle.",
-            remedy="Install the build for GPUs: for torch from PyPI or https://download.pytorch.org/whl/cu124.",
+            remedy=remedy,
         )
 
 
 def _without_gpu_code(
     unit: Unit, installations: list[Installation], project: Project
-) -> Iterator[tuple[Span, str]]:
+) -> Iterator[tuple[Span, str, str]]:
     """Packages such as `jax` and `onnxruntime`, whose GPU variants have other names."""
     packages = [
         (package.name, package.extras, span_of(unit, package.place, package.word))
@@ -166,7 +166,7 @@ def _without_gpu_code(
             continue  # before jax[cuda12], the build of jaxlib decided
         row = cpu_package(name, extras, names, scripts)
         if row is not None:
-            yield span, f"`{name}` has no code for GPUs (`{row.instead}` has)"
+            yield span, f"`{name}` has no code for GPUs", f"Install {row.instead}."
 
 
 def _in_command(unit: Unit, installation: Installation) -> tuple[Span, str] | None:

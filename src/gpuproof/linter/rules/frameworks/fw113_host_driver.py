@@ -161,7 +161,7 @@ def _judge(
                 )
             else:
                 known = ", ".join(row.version for row in rows if row.service == service and row.version)
-                reason = f"`{version.text}` is no {name} that SageMaker has: {known}."
+                reason = f"`{version.text}` is not a value of {name}: SageMaker has {known}."
         case "older-than-gpu":
             assert host is not None
             reason = f"`{instance.name}` has {_gpu(gpu)}, which needs NVIDIA driver {choice.needed} or later, but {_host(host)}."
@@ -188,11 +188,14 @@ def _judge(
         and job.image.certainty != "default"
     )
     better = choice.better
+    remedy = _remedy(job, service, better) if better is not None else None
+    if better is not None and better.driver < int(choice.needed or 0):
+        remedy = f"{remedy} CUDA {cuda} runs on its driver {better.driver} with the compatibility libraries of AWS's images."
     edits = replace_text(version, version.text, better.version) if better and version.text else ()
     return rule.hit(
         job.where(version, job.instance_type),
         reason[:1].upper() + reason[1:],
-        remedy=_remedy(job, service, better) if better is not None else None,
+        remedy=remedy,
         severity=severity if sure else lowered(severity),
         fix=Fix(f"Use {better.version}", edits) if edits and better else None,
     )

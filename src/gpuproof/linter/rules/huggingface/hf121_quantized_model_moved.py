@@ -64,17 +64,27 @@ def check(module: Module, _: Project) -> Hits:
         yield rule.hit(
             call.span,
             f"`{module.text(call.node)}` on a model in {bits} bits: ValueError.",
-            remedy='Remove it; pass device_map={"": 0} to from_pretrained to choose the GPU.',
+            remedy=_remedy(call),
         )
 
 
-def _fails(call: Call, bits: int) -> bool:
-    if call.method in ("half", "float") or bits == 8:
-        return True
-    if any(
+def _remedy(call: Call) -> str:
+    if call.method in ("half", "float") or _names_dtype(call):
+        return (
+            "Remove it; pass torch_dtype to from_pretrained, or bnb_4bit_compute_dtype to BitsAndBytesConfig."
+        )
+    return 'Remove it; pass device_map={"": 0} to from_pretrained to choose the GPU.'
+
+
+def _names_dtype(call: Call) -> bool:
+    return any(
         (call.module.qualified(argument) or "").startswith(("torch.float", "torch.bfloat", "torch.half"))
         for argument in call.node.args
-    ):
+    )
+
+
+def _fails(call: Call, bits: int) -> bool:
+    if call.method in ("half", "float") or bits == 8 or _names_dtype(call):
         return True
     pin = constraint_range(pinned_versions(call.module.unit).get("bitsandbytes", ""), "bitsandbytes")
     return pin is not None and pin.high is not None and pin.high <= version(_MOVES_FOUR_BITS)

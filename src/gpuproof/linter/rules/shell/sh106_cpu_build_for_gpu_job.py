@@ -81,7 +81,7 @@ from gpuproof.linter.templates.resource import Resource
 
 rule = Rule("SH106", "cpu-build-for-gpu-job", Severity.ERROR, kinds=("shell", "makefile"))
 
-_REMEDY = "Install torch from PyPI or https://download.pytorch.org/whl/cu124."
+_REMEDY = "Install the build for GPUs: torch from PyPI or https://download.pytorch.org/whl/cu124, or tensorflow[and-cuda]."
 
 
 @rule.unit
