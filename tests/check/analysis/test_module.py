@@ -27,6 +27,13 @@ def test_columns_count_characters_and_not_bytes() -> None:
     assert module.text(calls_named(module, "load")[0].node) == "load()"
 
 
+def test_an_excerpt_is_one_line_and_shows_where_it_is_cut() -> None:
+    module = module_of("load(\n    first,\n    second,\n)")
+    node = calls_named(module, "load")[0].node
+    assert module.excerpt(node) == "load( first, second, )"
+    assert module.excerpt(node, 12) == "load( first…"
+
+
 def test_origin_goes_through_names_with_one_value() -> None:
     module = module_of("a = make()\nb = a\nuse(b)")
     made = module.origin(calls_named(module, "use")[0].node.args[0])

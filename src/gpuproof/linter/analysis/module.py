@@ -161,6 +161,11 @@ class Module:
         lines[0] = lines[0][span.column - 1 :]
         return "\n".join(lines)
 
+    def excerpt(self, node: ast.AST, limit: int = 60) -> str:
+        """The source of a node for a message: on one line, of at most this length."""
+        text = " ".join(self.text(node).split())
+        return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
     # Names
 
     def imports(self, *roots: str) -> bool:

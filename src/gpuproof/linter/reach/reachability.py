@@ -174,7 +174,7 @@ class Reachability:
 
     def _if(self, module: Module, node: ast.If, doubt: str | None) -> _Flow:
         self._expression(module, node.test, doubt)
-        text = _shortened(module.text(node.test))
+        text = module.excerpt(node.test, _LONGEST_CONDITION)
         value = self._truth(module, node.test)
         if value is not None:
             runs, skipped = (node.body, node.orelse) if value else (node.orelse, node.body)
@@ -266,7 +266,7 @@ class Reachability:
         self, module: Module, node: ast.IfExp, doubt: str | None
     ) -> list[tuple[ast.AST, str | None]]:
         value = self._truth(module, node.test)
-        text = _shortened(module.text(node.test))
+        text = module.excerpt(node.test, _LONGEST_CONDITION)
         if value is None:
             return [
                 (node.body, self._own(node.body, doubt, f"It only runs if `{text}`.")),
@@ -286,7 +286,7 @@ class Reachability:
                 self._doubts[value] = own
             found.append((value, own))
             if self._truth(module, value) is not isinstance(node.op, ast.And):
-                text = _shortened(module.text(value))
+                text = module.excerpt(value, _LONGEST_CONDITION)
                 own = own or f"It depends on `{text}`."
         return found
 
@@ -390,8 +390,3 @@ def _size(module: Module, node: ast.AST) -> tuple[int, int]:
     span = module.span(node)
     lines = span.end_line - span.line
     return lines, span.end_column - (span.column if lines == 0 else 0)
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_CONDITION else text[: _LONGEST_CONDITION - 1] + "…"

@@ -113,7 +113,7 @@ def _open_calls(module: Module) -> Iterator[tuple[ast.AST, str]]:
             and type_of(module, call.receiver).kind in _KINDS
         )
         if of_library or on_model:
-            yield call.node, module.text(call.node)[:60]
+            yield call.node, module.excerpt(call.node)
 
 
 def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:

@@ -152,13 +152,13 @@ def check(module: Module, project: Project) -> Hits:
         if last.module.unit is not module.unit:
             yield rule.hit(
                 last.span,
-                f"`{last.module.text(last.node)[-60:]}` is {how} without prefetch: the GPU waits while each batch is prepared.",
+                f"`{last.module.excerpt(last.node)}` is {how} without prefetch: the GPU waits while each batch is prepared.",
                 remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             )
             continue
         yield rule.hit(
             module.span(dataset),
-            f"`{module.text(dataset)[:60]}` is {how} without prefetch: the GPU waits while each batch is prepared.",
+            f"`{module.excerpt(dataset)}` is {how} without prefetch: the GPU waits while each batch is prepared.",
             remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             fix=_fix(module, dataset, project),
         )

@@ -102,7 +102,7 @@ def check(module: Module, project: Project) -> Hits:
             fix = Fix("Pass num_parallel_calls", (edit,), safe=True)
         yield rule.hit(
             call.span,
-            f"`map({module.text(call.node.args[0])[:40] if call.node.args else '…'})` processes one element at a time on one core.",
+            f"`map({module.excerpt(call.node.args[0], 40) if call.node.args else '…'})` processes one element at a time on one core.",
             remedy="Pass num_parallel_calls=tf.data.AUTOTUNE.",
             fix=fix,
         )

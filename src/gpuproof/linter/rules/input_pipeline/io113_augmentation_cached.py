@@ -91,7 +91,7 @@ def check(module: Module, _: Project) -> Hits:
         end = module.span(call.node.func)
         yield rule.hit(
             Span(module.unit, end.end_line, end.end_column - len("cache"), end.end_line, end.end_column),
-            f"`cache()` keeps the random results of `{random.module.text(random.node.args[0])[:40]}`: every epoch gets the same ones.",
+            f"`cache()` keeps the random results of `{random.module.excerpt(random.node.args[0], 40)}`: every epoch gets the same ones.",
             remedy="Call cache() before the random step.",
         )
 

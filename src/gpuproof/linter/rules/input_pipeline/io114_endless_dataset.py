@@ -81,7 +81,7 @@ def check(module: Module, _: Project) -> Hits:
         ):
             yield rule.hit(
                 module.span(loop.iter),
-                f"`{module.text(loop.iter)[:60]}` repeats forever, and nothing leaves the loop.",
+                f"`{module.excerpt(loop.iter)}` repeats forever, and nothing leaves the loop.",
                 remedy="Pass a count to repeat(), or .take(steps_per_epoch).",
             )
 

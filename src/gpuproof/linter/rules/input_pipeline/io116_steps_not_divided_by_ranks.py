@@ -79,7 +79,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             module.span(steps),
-            f"Each rank runs `{module.text(made or steps)[:40]}` steps an epoch: all ranks together read the dataset once each.",
+            f"Each rank runs `{module.excerpt(made or steps, 40)}` steps an epoch: the ranks read the dataset once each, not once together.",
             remedy="Divide by hvd.size() as well.",
         )
 

@@ -260,7 +260,7 @@ def check(module: Module, project: Project) -> Hits:
     for owner, node in cpu_tensors(module):
         yield rule.hit(
             module.span(node),
-            f"`{module.text(node)[:50]}` is created on the CPU and `{owner.name}` is on the GPU: RuntimeError on a GPU instance.",
+            f"`{module.excerpt(node, 50)}` is created on the CPU and `{owner.name}` is on the GPU: RuntimeError on a GPU instance.",
             remedy="Create it on the device of the input (device=x.device), or register it as a buffer.",
         )
     for call, weight in weighted_losses(module):

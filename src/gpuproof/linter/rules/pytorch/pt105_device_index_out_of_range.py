@@ -102,8 +102,8 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             module.span(node),
-            f"`{module.text(node)[:50]}`: GPU {index} does not exist, `{job.instance_type.text}` has {count} "
-            f"({'0' if count == 1 else f'0 to {count - 1}'}) ({job.title}).",
+            f"`{module.excerpt(node, 50)}`: GPU {index} does not exist, `{job.instance_type.text}` has only "
+            f"{'GPU 0' if count == 1 else f'GPUs 0 to {count - 1}'} ({job.title}).",
             remedy='Use "cuda", or the local rank of the process.',
             severity=lowered(rule.severity) if is_conditional(module, node) else rule.severity,
         )

@@ -1,8 +1,7 @@
 """The optimizer is created before the parameters of the model are replaced: it trains tensors that the model no longer has.
 
 `model.to(device)` keeps the parameters in PyTorch, so the order does not matter there for most optimizers. FullyShardedDataParallel flattens
-and replaces them (also on wrapping in place), and on XLA devices moving a model creates new ones. The optimizer's step then changes nothing of the
-model, or the loss stays where it is.
+and replaces them (also on wrapping in place), and on XLA devices moving a model creates new ones. The optimizer then does not change the model, and the loss stays where it is.
 
 Bad:
 
@@ -91,7 +90,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`{module.text(replaced.node)[:50]}` in line {module.unit.file_position(replaced.node.lineno, 1)[1]} replaces the parameters "
+            f"`{module.excerpt(replaced.node, 50)}` in line {module.unit.file_position(replaced.node.lineno, 1)[1]} replaces the parameters "
             "that this optimizer has.",
             remedy="Create the optimizer after it.",
         )

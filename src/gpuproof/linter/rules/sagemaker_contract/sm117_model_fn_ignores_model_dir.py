@@ -186,7 +186,7 @@ def check(module: Module, project: Project) -> Hits:
     is_random = not loads and _has_random_weights(module, function)
     if (not loads and not is_random) or (from_hub and not has_data):
         return
-    what = f"`{_shorten(loads[0])}`" if loads else "a new model with random weights"
+    what = f"`{loads[0].module.excerpt(loads[0].node, 50)}`" if loads else "a new model with random weights"
     line = module.span(function)
     yield rule.hit(
         Span(line.unit, line.line, line.column, line.line, len(module.unit.lines[line.line - 1]) + 1),
@@ -267,11 +267,6 @@ def _runs_layer(call: Call) -> bool:
         and isinstance(function.value, ast.Name)
         and function.value.id == "self"
     )
-
-
-def _shorten(call: Call) -> str:
-    text = " ".join(call.module.text(call.node).split())
-    return text if len(text) <= 50 else f"{text[:47]}..."
 
 
 def _reads_folder(module: Module, code: list[ast.AST]) -> bool:

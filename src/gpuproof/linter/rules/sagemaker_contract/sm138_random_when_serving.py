@@ -156,7 +156,7 @@ def check(module: Module, _: Project) -> Hits:
                 found.add(call.node)
                 yield rule.hit(
                     call.span,
-                    f"`{_shorten(call)}` changes each request at random: the same input gets another answer each time.",
+                    f"`{call.module.excerpt(call.node, 50)}` changes each request at random: the same input gets another answer each time.",
                     remedy="Use the transforms of validation: a resize and a centre crop, is_training=False.",
                 )
                 break
@@ -180,8 +180,3 @@ def _is_random(call: Call) -> bool:
     if (call.name or "").startswith("timm.data.") and call.method == "create_transform":
         return call.argument("is_training", 1).flag is True
     return _RANDOM.search(call.name or "") is not None and call.argument("p").number != 0
-
-
-def _shorten(call: Call) -> str:
-    text = " ".join(call.module.text(call.node).split())
-    return text if len(text) <= 50 else f"{text[:47]}..."

@@ -200,7 +200,7 @@ def check(module: Module, project: Project) -> Hits:
         path, reason, certain = problem
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)[:60]}`: {reason}.",
+            f"`{module.excerpt(call.node)}`: {reason}.",
             remedy=accepted.instead.format(model=_model(call), path=_text(call, accepted) or "path"),
             severity=rule.severity if certain else lowered(rule.severity),
             fix=_export(call, safe=certain and bool(_ends(path))),

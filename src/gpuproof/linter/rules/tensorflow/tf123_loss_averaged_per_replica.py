@@ -101,7 +101,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             mean.span,
-            f"`{mean.module.text(mean.node)[:50]}` averages over the batch of one replica, and the gradients of all replicas are summed.",
+            f"`{mean.module.excerpt(mean.node, 50)}` averages over the batch of one replica, and the gradients of all replicas are summed.",
             remedy='Use tf.nn.compute_average_loss, with the losses of all samples (reduction="none").',
         )
         return

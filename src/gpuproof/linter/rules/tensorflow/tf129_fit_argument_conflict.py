@@ -59,6 +59,6 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             fit.span,
-            f"`fit` raises a ValueError: {what} is for arrays, and `{module.text(data)[:40]}` is a tf.data dataset.",
+            f"`fit` raises a ValueError: {what} is for arrays, and `{module.excerpt(data, 40)}` is a tf.data dataset.",
             remedy=remedy,
         )

@@ -280,14 +280,14 @@ def check(module: Module, _: Project) -> Hits:
     for call in kept_losses(module):
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)[:60]}` keeps the graph of every step in memory as long as the list lives.",
+            f"`{module.excerpt(call.node)}` keeps the graph of every step in memory as long as the list lives.",
             remedy="Let the step return loss.detach(), or loss.item().",
             severity=Severity.WARNING,
         )
     for call in kept_results(module):
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)[:60]}` keeps the graph of every batch in GPU memory: the model runs with autograd enabled.",
+            f"`{module.excerpt(call.node)}` keeps the graph of every batch in GPU memory: the model runs with autograd enabled.",
             remedy="Run the loop under `with torch.inference_mode():`, or append the detached result.",
             severity=Severity.WARNING,
         )

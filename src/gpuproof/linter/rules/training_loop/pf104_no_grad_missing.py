@@ -277,7 +277,7 @@ def _evaluated_elsewhere(module: Module) -> Iterator[Call]:
 def _hit(module: Module, run: Call, where: str) -> Hit:
     return rule.hit(
         run.span,
-        f"`{module.text(run.node)[:50]}`{where} runs with autograd enabled: activations stay in GPU memory for a backward "
+        f"`{module.excerpt(run.node, 50)}`{where} runs with autograd enabled: activations stay in GPU memory for a backward "
         "pass that never happens.",
         remedy="Put it under `with torch.inference_mode():`.",
     )

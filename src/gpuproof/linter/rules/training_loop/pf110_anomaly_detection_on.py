@@ -95,7 +95,7 @@ def _hit(call: Call, value: ast.expr | None) -> Hit:
     module = call.module
     return rule.hit(
         call.span,
-        f"`{module.text(call.node)[:60]}` checks every gradient for NaN: training is several times slower.",
+        f"`{module.excerpt(call.node)}` checks every gradient for NaN: training is several times slower.",
         remedy=_REMEDY,
         fix=Fix("Switch it off", (replace_node(module, value, "False"),), safe=True)
         if value is not None

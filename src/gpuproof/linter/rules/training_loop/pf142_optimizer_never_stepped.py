@@ -88,6 +88,6 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             made.span,
-            f"Nothing steps this `{made.method}`: `{module.text(trained[0].node)[:50]}` computes gradients, and the weights never change.",
+            f"Nothing steps this `{made.method}`: `{module.excerpt(trained[0].node, 50)}` computes gradients, and the weights never change.",
             remedy="Call its step() after backward().",
         )

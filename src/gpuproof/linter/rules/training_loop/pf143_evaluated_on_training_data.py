@@ -190,7 +190,7 @@ def _evaluated(module: Module, trained: list[Call]) -> Hits:
         return
     yield rule.hit(
         module.span(given),
-        f"`evaluate` gets `{module.text(given)[:50]}`, on which the model is trained.",
+        f"`evaluate` gets `{module.excerpt(given, 50)}`, on which the model is trained.",
         remedy="Pass the data that are kept for the test.",
     )
 

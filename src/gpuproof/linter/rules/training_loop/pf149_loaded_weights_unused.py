@@ -65,7 +65,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"What `{module.text(call.node)[:50]}` returns is never used: no model gets these weights.",
+            f"What `{module.excerpt(call.node, 50)}` returns is never used: no model gets these weights.",
             remedy="Pass it to model.load_state_dict(...).",
         )
 

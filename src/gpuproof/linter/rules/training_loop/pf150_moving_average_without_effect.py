@@ -102,7 +102,7 @@ def check(module: Module, _: Project) -> Hits:
                 ):
                     yield rule.hit(
                         module.span(statement),
-                        f"`{module.text(statement)[:50]}` runs with autograd on: it fails, or its graph grows with every step.",
+                        f"`{module.excerpt(statement, 50)}` runs with autograd on: it fails, or its graph grows with every step.",
                         remedy="Put the loop inside `with torch.no_grad():`.",
                     )
                 case _:

@@ -78,7 +78,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`{call.receiver.id}` is a new tensor (`{module.text(bindings[0].value or call.node)[:50]}`): its gradients reach no weight "
+            f"`{call.receiver.id}` is a new tensor (`{module.excerpt(bindings[0].value or call.node, 50)}`): its gradients reach no weight "
             "of the model.",
             remedy="Compute the loss from the model's output with operations that have gradients, and call backward() on it.",
         )
