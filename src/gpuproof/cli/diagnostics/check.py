@@ -1,7 +1,8 @@
 """Find idle GPUs and broken jobs before you pay for them.
 
-Checks scripts, notebooks, gpuproof.yaml, CloudFormation, Terraform and requirements files, and links each job to the
-script that it runs, through launchers, shell scripts, Makefiles and Dockerfiles; that script is checked, too. Settings: [tool.gpuproof.check] in pyproject.toml. To suppress a finding, put `# noqa: CODE` or
+Checks scripts, notebooks, gpuproof.yaml, CloudFormation, Terraform, Kubernetes manifests, Slurm scripts and requirements
+files, and links each job to the script that it runs, through launchers, shell scripts, Makefiles and Dockerfiles; that
+script is checked, too. Settings: [tool.gpuproof.check] in pyproject.toml. To suppress a finding, put `# noqa: CODE` or
 `# gpuproof: ignore[CODE]` on its line. Exit codes: 0 no issues, or notes only; 1 errors or warnings; 2 invalid usage;
 70 an internal error: the findings of some rule on some file are missing.
 """
