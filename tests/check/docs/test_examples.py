@@ -1,5 +1,6 @@
 """Every rule's docstring is its test: Bad is found, where it says; Good and Quiet are not."""
 
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +51,9 @@ def test_the_example_is_judged_as_documented(
         assert [hit.finding.message for hit in hits] == []
     if example.kind == "Bad":
         assert hits, "nothing was found"
+        for hit in hits:
+            assert re.search(r"[^?.][.?]$", hit.finding.message), "a message is a sentence"
+            assert "\n" not in hit.finding.message, "a message is one line"
         if example.marked:
             assert {(hit.finding.location.file, hit.finding.location.line) for hit in hits} == example.marked
 

@@ -111,7 +111,11 @@ def _mismatch(call: Call, parameters: Parameters, title: str) -> Mismatch | None
         if keyword.arg is None or keyword.arg in parameters.names or parameters.takes_any_name:
             continue
         close = difflib.get_close_matches(keyword.arg, parameters.names, 1, 0.75)
-        remedy = f"Write {close[0]}=." if close else f"Its parameters: {', '.join(parameters.names[:12])}."
+        remedy = (
+            f"Write {close[0]}=."
+            if close
+            else f"Its parameters: {', '.join(parameters.names[:12])}{', …' if len(parameters.names) > 12 else '.'}"
+        )
         return Mismatch(
             f"`{title}` has no parameter `{keyword.arg}`", remedy, keyword, close[0] if close else None
         )

@@ -20,7 +20,7 @@ Good:
         entry_point="train.py",
         role="r",
         instance_count=1,
-        instance_type="ml.g4dn.xlarge",
+        instance_type="ml.p4d.24xlarge",
         framework_version="2.6",
         py_version="py312",
         max_run=4 * 3600,

@@ -1,7 +1,7 @@
-"""A warm pool keeps the instances of a finished job, and they are billed until the time is over or another job takes them.
+"""A warm pool keeps the instances of a finished job, and they are billed until the period ends or another job uses them.
 
 `keep_alive_period_in_seconds` saves the start of the next job while you iterate. In a script that runs one job, it is
-only waiting time that is paid for. Source: SageMaker's documentation on managed warm pools.
+only waiting time that is paid for. Periods of 30 minutes and more are reported. Source: SageMaker's documentation on managed warm pools.
 
 Bad:
 
@@ -20,7 +20,7 @@ Good:
         entry_point="train.py",
         role="r",
         instance_count=1,
-        instance_type="ml.g4dn.xlarge",
+        instance_type="ml.g5.12xlarge",
         framework_version="2.6",
         py_version="py312",
         keep_alive_period_in_seconds=600,

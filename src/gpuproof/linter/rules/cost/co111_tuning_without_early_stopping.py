@@ -1,4 +1,4 @@
-"""A tuning job starts many GPU jobs and lets each run to its end, also those that are hopeless after the first epoch.
+"""A tuning job starts many GPU jobs and lets each run to its end, even those that are hopeless after the first epoch.
 
 `early_stopping_type="Auto"` stops a job whose metric is worse than the median of the others. It needs a metric that is printed
 each epoch. Source: SageMaker's documentation on automatic model tuning.

@@ -5,7 +5,7 @@ PyTorch and TensorFlow both use a single GPU unless the script or its launcher s
 `devices=1` and MirroredStrategy or DataParallel with a list of fewer devices than there are. The rule considers the
 job's instance, whether its `distribution` starts several processes, and whether anything that the script imports from
 its own project distributes work over GPUs. It does not report scripts that import a library that might do so
-(Accelerate, Lightning, the Hugging Face Trainer, Ray, or an unknown one).
+(Accelerate, Lightning without a number of devices, the Hugging Face Trainer, Ray, or an unknown one).
 
 Bad:
 
@@ -272,7 +272,7 @@ def _limited(job: JobDefinition, project: Project, name: str | None, gpus: int, 
         job.where(job.instance_type, job.gpu_count),
         f"{_host(name)} has {gpus} GPUs; `{limit.written}` in `{module.title}`, line {line}, uses {limit.gpus} of them: "
         f"{idle} idle{_cost(project, name, idle / gpus)}.",
-        remedy=f"Let {argument} be {every}, or use an instance with {limit.gpus} GPU{'s' if limit.gpus > 1 else ''}.",
+        remedy=f"Set {argument} to {every}, or use an instance with {limit.gpus} GPU{'s' if limit.gpus > 1 else ''}.",
         severity=rule.severity if _is_sure(job) and limit.is_known else lowered(rule.severity),
     )
 

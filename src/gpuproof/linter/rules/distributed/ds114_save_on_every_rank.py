@@ -1,8 +1,7 @@
 """Every process writes the same file: they overwrite each other, and a reader may find it incomplete.
 
 With several processes on one host, `torch.save` to one path runs in each of them at the same time. DDP keeps the
-model copies equal, so saving one of them is sufficient. The rule follows the calls within the file and only reports a
-save if nothing on the way checks the rank. It does not report jobs with one process per host, as every host has its
+model copies equal, so saving one of them is sufficient. The rule follows the calls through the files of the project and only reports a save if nothing on the way checks the rank. It does not report jobs with one process per host, as every host has its
 own disk.
 
 Bad:

@@ -215,7 +215,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     sure = setting.is_known and (job.instance_type.is_known or job.gpu_count.is_known)
     yield rule.hit(
         job.where(setting, job.distribution),
-        f"{_LAUNCHERS[started[0]]} starts {number} processes on each {host_text(job)}, which has {pluralize(count, 'GPU')}: {what}.",
+        f"{_LAUNCHERS[started[0]]} starts {number} process{'' if number == 1 else 'es'} on each {host_text(job)}, which has {pluralize(count, 'GPU')}: {what}.",
         remedy=f"Set {_key(job)} to {_count(job, count)}.",
         severity=rule.severity if sure else lowered(rule.severity),
         fix=Fix(f"Start {count} processes per host", edits, safe=True) if edits and sure else None,

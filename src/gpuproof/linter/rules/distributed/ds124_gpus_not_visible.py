@@ -213,7 +213,7 @@ def _on_cpu(job: JobDefinition, project: Project) -> Hits:
         return
     yield rule.hit(
         settings.span("use_cpu") if in_file and settings is not None else command_span(job),
-        f"Accelerate is told to use the CPU, but {host_text(job)} has {pluralize(gpus, 'GPU')}: "
+        f"Accelerate is told to use the CPU, but each {host_text(job)} has {pluralize(gpus, 'GPU')}: "
         f"{'all are' if gpus > 1 else 'it is'} idle.",
         remedy="Set use_cpu: false." if in_file else "Remove --cpu.",
     )

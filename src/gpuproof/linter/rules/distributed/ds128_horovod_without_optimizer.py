@@ -2,7 +2,7 @@
 
 `hvd.init()` only numbers the processes. Unless the optimizer is wrapped in `hvd.DistributedOptimizer`, the tape in
 `hvd.DistributedGradientTape`, or gradients are reduced by hand, the copies diverge, every process repeats the same work, and
-the saved model has learned in one of them only. The job ends with 0. The same holds for SageMaker's data parallel library,
+the saved model has learned from the data of one process only. The job succeeds. The same holds for SageMaker's data parallel library,
 and for a wrapped optimizer that nothing uses.
 Source: https://horovod.readthedocs.io/en/stable/pytorch.html.
 

@@ -159,7 +159,7 @@ def _backwards(script: Module, precision: str | None) -> Hits:
             simple = same and not call.node.keywords
             yield rule.hit(
                 call.span,
-                f"`{module.text(call.node)}` passes by Accelerate: "
+                f"`{module.text(call.node)}` bypasses Accelerate: "
                 + (
                     "in fp16 the loss is not scaled, and the first step fails."
                     if fails

@@ -1,9 +1,8 @@
-"""The learning-rate schedule counts other steps than Accelerate takes: it ends too early, or never arrives.
+"""The learning-rate schedule counts other steps than Accelerate takes: it ends too early, or never gets to its end.
 
 With N processes, a loader that was prepared has an N-th of the batches, and a prepared scheduler moves on N steps each time.
 `num_training_steps` must therefore be counted before `prepare()` for a scheduler that is prepared, and after it for one that is
-not. The other way round, the rate is zero after an N-th of the training, or only an N-th of its decay happens. With one process
-nothing of this shows. The rule does not report scripts that multiply or divide by the number of processes.
+not. The other way round, the rate is zero after an N-th of the training, or only an N-th of its decay happens. With one process, none of this shows. The rule does not report scripts that multiply or divide by the number of processes.
 Source: https://huggingface.co/docs/accelerate/concept_guides/performance, "Learning rate schedulers".
 
 Bad: counted after prepare(), and prepared
@@ -161,9 +160,9 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            "The steps are counted after prepare(), and a prepared scheduler takes one for each process: its end comes too early."
+            "The steps are counted after prepare(), and a prepared scheduler takes one for each process: the schedule ends too early."
             if after
-            else "The steps are counted before prepare(), and the scheduler is not prepared: each process takes only its share.",
+            else "The steps are counted before prepare(), and the scheduler is not prepared: it never gets to the end of its schedule.",
             remedy="Create the scheduler before prepare(), and pass it to prepare() with the rest.",
         )
 

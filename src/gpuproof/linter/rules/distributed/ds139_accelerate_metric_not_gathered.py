@@ -1,7 +1,6 @@
 """The metric of a prepared evaluation loader is never gathered: each process reports the result of its own share.
 
-`prepare()` gives each process a part of the validation data. A metric that is fed with the process's own predictions is one of an
-N-th of the data, and the one that is printed is that of the process that prints it. `accelerator.gather_for_metrics()` collects the
+`prepare()` gives each process a part of the validation data. A metric of the process's own predictions covers an N-th of the data, and what is printed is the result of the process that prints it. `accelerator.gather_for_metrics()` collects the
 predictions of all processes, and drops the samples that were repeated to fill the last batch.
 Source: https://huggingface.co/docs/accelerate/basic_tutorials/migration, "Evaluate".
 

@@ -107,7 +107,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`{call.module.text(call.node)}` passes by DeepSpeed's engine: no gradient is reduced between the processes.",
+            f"`{call.module.text(call.node)}` bypasses DeepSpeed's engine: no gradient is reduced between the processes.",
             remedy=f"Use engine.backward({call.module.text(call.receiver)}), and engine.step() after it.",
         )
         return

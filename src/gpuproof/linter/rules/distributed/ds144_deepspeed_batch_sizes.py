@@ -1,7 +1,7 @@
 """DeepSpeed's batch sizes contradict each other: it asserts their product before the first step, and the job fails.
 
 `train_batch_size` = `train_micro_batch_size_per_gpu` x `gradient_accumulation_steps` x processes. If all three are given, they
-must fit the number of processes that the job starts; if they do not divide at all, no number does: "Check batch related
+must fit the number of processes that the job starts; if `train_batch_size` is not a multiple of the other two, no number of processes fits: "Check batch related
 parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size". Two of them are enough.
 Source: https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters.
 
@@ -133,7 +133,7 @@ def check_job(job: JobDefinition, project: Project) -> Hits:
         yield rule.hit(
             span,
             f"{_TOTAL} is {total}, but {processes} processes ({job.title}) need {product}"
-            f"{f' = {each * steps * processes}' if steps is not None else ''}: DeepSpeed fails at its start.",
+            f"{f' = {each * steps * processes}' if steps is not None else ''}: DeepSpeed fails at start-up.",
             remedy=f"Leave {_STEPS} or {_TOTAL} out, or make them fit.",
         )
 
@@ -152,7 +152,7 @@ def _undivided(settings: Value) -> Hits:
     parts = " x ".join(str(part) for part in (each, steps) if part is not None)
     yield rule.hit(
         span,
-        f"{_TOTAL} is {total}, which is no multiple of {parts}"
-        f"{f' = {product}' if each is not None and steps is not None else ''}: DeepSpeed fails at its start, with any number of GPUs.",
+        f"{_TOTAL} is {total}, which is not a multiple of {parts}"
+        f"{f' = {product}' if each is not None and steps is not None else ''}: DeepSpeed fails at start-up, with any number of GPUs.",
         remedy=f"Leave one of the three out: {_TOTAL} = {_EACH} x {_STEPS} x processes.",
     )

@@ -76,6 +76,6 @@ def _both(settings: Value) -> Hits:
         return
     yield rule.hit(
         span,
-        "fp16 and bf16 are both enabled: DeepSpeed refuses the settings at its start.",
+        "fp16 and bf16 are both enabled: DeepSpeed rejects the settings at start-up.",
         remedy="Enable one of them: bf16 on A100, H100 and newer, fp16 on older GPUs.",
     )

@@ -1,4 +1,4 @@
-"""The function that `mp.spawn` starts cannot be started so: its arguments do not fit, or it cannot be pickled.
+"""`mp.spawn` cannot start its function: the arguments do not fit, or it cannot be pickled.
 
 `torch.multiprocessing.spawn(fn, args, nprocs)` calls `fn(rank, *args)`: the rank comes first, and must not be in `args`. With one
 argument too few or too many every process fails with a TypeError. A function inside another one, or a lambda, cannot be sent to

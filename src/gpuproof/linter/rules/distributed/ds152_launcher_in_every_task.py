@@ -1,7 +1,7 @@
 """srun or mpirun starts torchrun several times on each node, and each of them starts a process for every GPU.
 
 torchrun, `accelerate launch` and deepspeed start the processes of a node themselves, so that one of them per node is enough. With
-`--ntasks-per-node=4` there are 4 on each node: they fight over one port ("address already in use"), or 16 processes share 4 GPUs,
+`--ntasks-per-node=4` there are 4 on each node: they compete for one port ("address already in use"), or 16 processes share 4 GPUs,
 and NCCL rejects a GPU that is used twice. Either srun starts the tasks, and the script reads SLURM_PROCID, or torchrun does,
 with one task per node.
 Source: https://docs.pytorch.org/docs/stable/elastic/run.html.

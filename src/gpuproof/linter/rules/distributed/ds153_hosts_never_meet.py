@@ -1,7 +1,7 @@
 """torchrun is told to wait for hosts that it cannot find: it stands still until its time limit, with all GPUs billed.
 
 `torchrun --nnodes=2` needs an address where the hosts meet: `--rdzv_endpoint`, or `--master_addr` with a `--node_rank` of each host.
-Without, every host waits for the others at its own 127.0.0.1. A job with fewer instances than `--nnodes` waits as well, and with
+Without it, every host waits for the others at its own 127.0.0.1. A job with fewer instances than `--nnodes` waits as well, and with
 the same `--node_rank` on all hosts only one of them is let in. `accelerate launch` has `--main_process_ip` and `--machine_rank`.
 Source: https://docs.pytorch.org/docs/stable/elastic/run.html.
 

@@ -1,6 +1,6 @@
 """The model is wrapped in DistributedDataParallel, and the loop calls the model inside: its gradients are never reduced.
 
-DDP prepares the reduction of gradients in its own `forward`. A loop that calls the original model, or `ddp.module`, passes by it: each
+DDP prepares the reduction of gradients in its own `forward`. A loop that calls the original model, or `ddp.module`, bypasses it: each
 process trains its own copy, nothing fails, and the saved model has learned from the data of one process. Calling `ddp.module` for
 validation is right, and not reported.
 Source: https://docs.pytorch.org/docs/stable/notes/ddp.html, "Forward Pass".
@@ -138,7 +138,7 @@ def check(module: Module, _: Project) -> Hits:
             if inner is not None:
                 yield rule.hit(
                     module.span(inner),
-                    f"`{module.text(inner.func)}(...)` passes by DistributedDataParallel: the gradients of this step are not reduced.",
+                    f"`{module.text(inner.func)}(...)` bypasses DistributedDataParallel: the gradients of this step are not reduced.",
                     remedy=f"Call {target.id}(...).",
                 )
             if not isinstance(model, ast.Name) or model.id == target.id:

@@ -1,4 +1,4 @@
-"""The backend `smddp` is asked for, and the module that registers it is never imported: the job fails at its start.
+"""The script uses the backend `smddp` and never imports the module that registers it: the job fails at start-up.
 
 SageMaker's data parallel library adds its backend to PyTorch when it is imported: `import
 smdistributed.dataparallel.torch.torch_smddp`. Without the import, `init_process_group("smddp")` raises "Invalid backend: 'smddp'".

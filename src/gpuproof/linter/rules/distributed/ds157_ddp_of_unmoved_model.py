@@ -1,7 +1,7 @@
 """The model is wrapped in DistributedDataParallel on the CPU, with the number of a GPU: the constructor fails.
 
 DDP does not move the model. With `device_ids`, "DistributedDataParallel device_ids and output_device arguments only work with
-single-device GPU modules"; without, NCCL refuses parameters of the CPU. The model goes to its GPU first.
+single-device GPU modules"; without it, NCCL rejects parameters on the CPU. The model goes to its GPU first.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html.
 
 Bad:

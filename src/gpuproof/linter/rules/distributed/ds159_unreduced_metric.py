@@ -1,4 +1,4 @@
-"""The validation data is shared between the ranks, and the result is never put together: rank 0 reports its own share.
+"""The validation data is split between the ranks, and the results are never combined: rank 0 reports its own share.
 
 With a DistributedSampler for the validation data, each process counts the correct answers of an N-th of it. Without `all_reduce`
 of the counts, the accuracy that is printed, and that chooses the best checkpoint, is the one of rank 0's share. It is a note, because

@@ -1,8 +1,7 @@
 """The Dockerfile replaces the framework of its base image, or installs two versions of it one after the other.
 
 `pytorch/pytorch:2.4.0-cuda12.1` already has torch 2.4.0 for CUDA 12.1. `pip install torch==2.1.0`, or `--upgrade torch`,
-downloads two to five gigabytes, leaves both copies in the image, since layers only grow, and may bring another CUDA
-than the libraries beside it (torchvision, flash-attn, apex) were built for. A pin in requirements.txt does the same.
+downloads two to five gigabytes, leaves both copies in the image, since layers only grow, and may bring another version of CUDA than other packages (torchvision, flash-attn, apex) were built for. A pin in requirements.txt does the same.
 
 Bad: another version than the base has
 

@@ -1,6 +1,6 @@
-"""An option of `docker run` stands after the image, where it is an argument of the program in the container.
+"""An option of `docker run` is written after the image, where it is an argument of the program in the container.
 
-`docker run IMAGE --gpus all python train.py` starts no GPU container: Docker's own options end at the image, so that the
+`docker run IMAGE --gpus all python train.py` starts a container without a GPU: Docker's own options end at the image, so that the
 container runs `--gpus` as its command, and fails with "exec: --gpus: executable file not found", or passes it to its
 entry point. Source: https://docs.docker.com/reference/cli/docker/container/run/ (`docker run [OPTIONS] IMAGE [COMMAND]`).
 

@@ -1,7 +1,7 @@
-"""A service's reservation of GPUs is one that Docker Compose rejects or ignores.
+"""Docker Compose rejects or ignores the GPUs that a service reserves.
 
 A device reservation requires `capabilities`; `count` and `device_ids` exclude each other; and devices can be reserved but not
-limited: under `resources.limits` they are no key of the specification. Compose then stops before any container starts, or
+limited: under `resources.limits` the specification has no such key. Compose then stops before any container starts, or
 the service gets no GPU. Source: https://docs.docker.com/reference/compose-file/deploy/#devices.
 
 Bad: no capabilities

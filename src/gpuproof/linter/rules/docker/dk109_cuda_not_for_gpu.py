@@ -1,8 +1,8 @@
 """The CUDA version of the base image does not support the GPU of the instance that runs the image, or needs a newer driver.
 
 CUDA 13 has no code for Volta and older (V100 of p3), and CUDA 11.3 none for Hopper (H100 of p5): PyTorch fails with "no kernel
-image is available for execution on the device". And a container's CUDA needs a driver on the host: 525 for CUDA 12, 580 for
-CUDA 13. Otherwise it does not start: "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0".
+image is available for execution on the device". CUDA in a container also needs a driver on the host: 525 or later for CUDA 12, 580 for
+CUDA 13. With an older one, the container does not start: "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0".
 Source: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/, https://docs.nvidia.com/deploy/cuda-compatibility/.
 
 Bad: older than the GPU

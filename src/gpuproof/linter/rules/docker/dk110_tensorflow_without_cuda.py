@@ -1,4 +1,4 @@
-"""The image installs TensorFlow where it finds no CUDA libraries, or others than it was built for: it computes on the CPU.
+"""The image installs TensorFlow without the CUDA libraries that it was built for: it computes on the CPU.
 
 TensorFlow's wheels have no CUDA in them. Since 2.14 the extra `tensorflow[and-cuda]` installs it; otherwise the libraries of
 the base image count, and their major version must be that of the build: TensorFlow 2.10 looks for `libcudart.so.11.0`, and

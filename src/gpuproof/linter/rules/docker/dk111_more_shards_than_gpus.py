@@ -1,4 +1,4 @@
-"""A model server is told to split its model over more GPUs than its container has: it stops at its start.
+"""A model server is told to split its model over more GPUs than its container has: it exits at start-up.
 
 vLLM's `--tensor-parallel-size`, SGLang's `--tp` and Text Generation Inference's `--num-shard` start one process per GPU of the
 container, and fail without as many: "The number of required GPUs exceeds the total number of available GPUs". Pods, services
@@ -79,7 +79,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     yield rule.hit(
         job.where(job.gpu_count),
-        f"`{option} {shards}` needs {shards} GPUs, but the container has {pluralize(int(gpus), 'GPU')}: the server stops at its start.",
+        f"`{option} {shards}` needs {shards} GPUs, but the container has {pluralize(int(gpus), 'GPU')}: the server exits at start-up.",
         remedy=f"Reserve {shards} GPUs, or write {option} {gpus}.",
     )
 

@@ -1,4 +1,4 @@
-"""A CloudFormation template has a resource without a type or keys twice: it is rejected, or a value is not used.
+"""A CloudFormation template has a resource without a type, or a key twice: it is rejected, or a value is not used.
 
 CloudFormation reads a template only if `Resources` is a mapping of names to resources, each with a `Type` and with
 `Properties` that are a mapping. Of a key that is written twice, one value is dropped without a message. Source:

@@ -266,7 +266,7 @@ def _followed(
             text = f"{module.text(node.value)}[{key!r}]"
             yield rule.hit(
                 module.span(node),
-                f"`{module.text(node.value)}` is a dict, whose entries are no attributes: AttributeError.",
+                f"`{module.text(node.value)}` is a dict, whose entries are not attributes: AttributeError.",
                 remedy=f"Write {text}.",
                 severity=_severity(module, node),
             )

@@ -169,7 +169,7 @@ def _parsed(arguments: Arguments, project: Project) -> Hits:
         instead = replacement(library, libraries[library], name)
         yield rule.hit(
             arguments.where(name),
-            f"`{name}` is no parameter of {arguments.owner} in {found.text}: the parser raises a ValueError.",
+            f"`{name}` is not a parameter of {arguments.owner} in {found.text}: the parser raises a ValueError.",
             remedy=f"Use {instead.rstrip('=')}." if instead else f"Remove {name}.",
             severity=rule.severity
             if found.certain
@@ -202,7 +202,7 @@ def _gone(
     severity = rule.severity if found.certain else lowered(rule.severity) if found.known else Severity.NOTE
     return rule.hit(
         named_spans(call)[name],
-        f"`{name}` is no parameter of {owner} in {found.text}: TypeError.",
+        f"`{name}` is not a parameter of {owner} in {found.text}: TypeError.",
         remedy=remedy,
         severity=severity,
     )
@@ -230,6 +230,6 @@ def _unknown(
     instead = replacement(library, owner, name) or replacement("transformers", owner, name)
     return rule.hit(
         named_spans(call)[name],
-        f"`{name}` is no parameter of {owner}: TypeError{did_you_mean(name, known) if not instead else ''}.",
+        f"`{name}` is not a parameter of {owner}: TypeError{'.' if instead else did_you_mean(name, known) or '.'}",
         remedy=f"Use {instead}." if instead else f"Remove {name}, or correct its name.",
     )

@@ -114,7 +114,7 @@ def _problem(arguments: Arguments) -> tuple[str, str] | None:
     if every is None or saves is None or every < 1 or saves < 1 or saves % every == 0:
         return None
     return (
-        f"`save_steps` {saves:g}, which is no multiple of `eval_steps` {every:g}",
+        f"`save_steps` {saves:g}, which is not a multiple of `eval_steps` {every:g}",
         f"Pass a save_steps that is a multiple of {every:g}.",
     )
 

@@ -1,8 +1,7 @@
 """The model does not fit the GPU of its instance in the dtype that it is loaded in.
 
 The weights take the number of parameters times the bytes of the dtype: a model with 70 billion parameters 141 GB in bfloat16, and twice as
-much in float32, the default of `from_pretrained` before transformers 5. Training all of them with AdamW takes four times as much
-again: gradients, and two states each. The job downloads the model for many minutes, and then fails with "CUDA out of memory". With
+much in float32, the default of `from_pretrained` before transformers 5. Training all of them with AdamW takes four times that: weights, gradients, and two states each. The job downloads the model for many minutes, and then fails with "CUDA out of memory". With
 `device_map="auto"`, what does not fit is computed from the memory of the host, dozens of times slower. Sizes are from the model cards, or
 as the model's name says; quantization, FSDP and DeepSpeed are taken into account, and LoRA counts the weights only.
 

@@ -1,7 +1,7 @@
 """The environment of a Hugging Face container cannot work on its instance: the endpoint fails to start.
 
 `SM_NUM_GPUS` (TGI), `OPTION_TENSOR_PARALLEL_DEGREE` (LMI) and `SM_VLLM_TENSOR_PARALLEL_SIZE` (vLLM) must not be more than the GPUs of the instance;
-TGI requires `MAX_INPUT_LENGTH` to be less than `MAX_TOTAL_TOKENS`; SageMaker only takes texts as values; a gated model, such as those
+TGI requires `MAX_INPUT_LENGTH` to be less than `MAX_TOTAL_TOKENS`; SageMaker only accepts strings as values; a gated model, such as those
 of meta-llama, is not downloaded without a token. The container restarts until the endpoint fails, half an hour later.
 
 Bad:
@@ -139,12 +139,12 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 
 def _types(job: JobDefinition) -> Hits:
-    """Values that are no texts."""
+    """Values that are not strings."""
     for name, value in job.environment.parts.items():
         if value.is_known and isinstance(value.value, (bool, int, float)):
             yield rule.hit(
                 job.where(value),
-                f"`{name}` is {value.value!r}, and values of an environment must be texts: the request is rejected.",
+                f"`{name}` is {value.value!r}, and values of the environment must be strings: the request is rejected.",
                 remedy=f'Write "{value.value}".',
             )
 
@@ -207,7 +207,7 @@ def _task(job: JobDefinition) -> Hits:
         return
     yield rule.hit(
         job.where(found[1]),
-        f"`HF_TASK` {task!r} is no task of pipeline(){did_you_mean(task, _tasks())}: the container does not start.",
+        f"The container does not start: `HF_TASK` {task!r} is not a task of pipeline(){did_you_mean(task, _tasks()) or '.'}",
         remedy="Name a task such as text-classification or text-generation.",
     )
 

@@ -1,4 +1,4 @@
-"""The adapter is trained and the base model is saved: what was learned is not where it is looked for.
+"""The adapter is trained, but the base model is saved: loading it does not give the trained model.
 
 `get_peft_model(model, config)` returns a model with adapters around the base model. `model.save_pretrained()` on the base model writes the weights under names of
 PEFT's layers, without `adapter_config.json`: loading them gives the untrained model, or random weights. Save the model that `get_peft_model` returned, or merge it

@@ -1,4 +1,4 @@
-"""Arguments of a DataLoader that exclude each other: PyTorch raises a ValueError when the loader is created.
+"""Arguments of a DataLoader exclude each other: PyTorch raises a ValueError when the loader is created.
 
 `shuffle=True` with a sampler, a `batch_sampler` with a batch size, `persistent_workers=True` or a `prefetch_factor` without worker
 processes, and shuffling of an IterableDataset. The job has then started its instance and read its data.

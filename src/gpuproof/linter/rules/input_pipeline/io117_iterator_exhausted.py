@@ -82,9 +82,9 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             module.span(loop.iter),
-            f"`{name.id}` is `{module.text(made)}`, made once in line {module.unit.file_position(made.lineno, 1)[1]}: from the second "
-            "round of the loop around it on, it is empty.",
-            remedy=f"Write `for ... in {module.text(made)}` here, or make the iterator in each round.",
+            f"`{name.id}` is `{module.text(made)}`, made once in line {module.unit.file_position(made.lineno, 1)[1]}: it is "
+            "empty from the second iteration of the outer loop on.",
+            remedy=f"Write `for ... in {module.text(made)}` here, or create the iterator in each iteration.",
         )
 
 

@@ -1,7 +1,7 @@
 """Each SageMaker service accepts its own list of instance types.
 
 `ml.t3.medium` is valid for notebooks and processing jobs but not for endpoints; `ml.p4d.24xlarge` is valid for
-training but not for batch transform everywhere. The request is rejected when it is sent, which in a pipeline may be
+training but not for batch transform. The request is rejected when it is sent, which in a pipeline may be
 hours after its start. The lists are those in the service model of the installed botocore.
 
 Bad:

@@ -1,7 +1,7 @@
 """A Batch job asks for a GPU, and the compute environment of the same file has only instance types without one.
 
-Batch looks for an instance with what a job asks for. If no type of the queue's compute environments has a GPU, the job stays
-RUNNABLE for ever, without a message. `optimal` selects from the families C, M and R, which have none.
+Batch starts instances that have what a job requires. If no type of the queue's compute environments has a GPU, the job stays
+RUNNABLE forever, without a message. `optimal` selects from the families C, M and R, which have none.
 Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html,
 https://docs.aws.amazon.com/batch/latest/userguide/gpu-jobs.html.
 

@@ -1,4 +1,4 @@
-"""The request of `nvidia.com/gpu` differs from its limit, or is no whole number: the API server rejects the pod.
+"""The request of `nvidia.com/gpu` differs from its limit, or is not a whole number: the API server rejects the pod.
 
 GPUs are not shared between pods by the scheduler. A limit alone is enough, and is the request, too; a request alone is
 rejected ("Limit must be set for non overcommitable resources"), as are a request that differs, `0.5` and `500m` ("must be an
@@ -103,6 +103,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, as_number, pods, span_of
+from gpuproof.util.humanize import pluralize
 
 rule = Rule("KU102", "gpu-request-not-limit", Severity.ERROR, kinds=("kubernetes",))
 
@@ -130,11 +131,13 @@ def check(unit: Unit, _: Project) -> Hits:
 def _reason(limit: Value, request: Value) -> str | None:
     for value in (limit, request):
         if (fraction := _fraction(value)) is not None:
-            return f"`{GPU}: {fraction}` is no whole number"
+            return f"`{GPU}: {fraction}` is not a whole number"
     if limit.is_absent and request.number:
         return f"`{GPU}` has a request and no limit"
     if limit.number is not None and request.number is not None and limit.number != request.number:
-        return f"the request of {request.number} GPUs differs from the limit of {limit.number}"
+        return (
+            f"the request of {pluralize(int(request.number), 'GPU')} differs from the limit of {limit.number}"
+        )
     return None
 
 

@@ -1,4 +1,4 @@
-"""A pod asks for more GPUs than the instance type has on which it must run: it stays Pending for ever.
+"""A pod asks for more GPUs than the instance type of its node has: it stays Pending forever.
 
 The scheduler looks for one node with all the GPUs of a pod. `node.kubernetes.io/instance-type: g5.xlarge` has one GPU, and a
 CPU type has none; an autoscaler does not even start a node for such a pod. Eight GPUs on nodes with four need two pods.

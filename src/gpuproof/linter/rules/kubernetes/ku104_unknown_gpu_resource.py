@@ -113,6 +113,6 @@ def check(unit: Unit, _: Project) -> Hits:
             if GPU in resources.parts:
                 yield rule.hit(
                     resources.at(GPU).span or span_of(pod, unit),
-                    f"{pod.title}: `{GPU}` is directly under `resources`, where it is no limit: no GPU is reserved.",
+                    f"{pod.title}: `{GPU}` is directly under `resources`, where it is not a limit: no GPU is reserved.",
                     remedy="Move it under `limits`.",
                 )

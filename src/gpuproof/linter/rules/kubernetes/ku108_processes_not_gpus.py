@@ -1,4 +1,4 @@
-"""A Kubeflow job starts another number of processes in each pod than the pod has GPUs.
+"""A Kubeflow job starts more or fewer processes in each pod than the pod has GPUs.
 
 `nprocPerNode` of a `PyTorchJob` becomes torchrun's `--nproc_per_node`, and `slotsPerWorker` of an `MPIJob` the ranks of each
 worker. With more processes than GPUs the surplus fails with "invalid device ordinal" or shares a GPU; with fewer, the other

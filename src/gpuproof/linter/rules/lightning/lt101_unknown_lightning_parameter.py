@@ -89,6 +89,6 @@ def _unknown(module: Module, spans: dict[str, Span], owner: str, project: Projec
         instead = replacement("lightning", owner, name)
         yield rule.hit(
             spans[name],
-            f"`{name}` is no parameter of Lightning's {owner}: TypeError{did_you_mean(name, known) if not instead else ''}.",
+            f"`{name}` is not a parameter of Lightning's {owner}: TypeError{'.' if instead else did_you_mean(name, known) or '.'}",
             remedy=f"Use {instead}." if instead else f"Remove {name}, or correct its name.",
         )

@@ -1,8 +1,7 @@
 """Lightning never calls this method: its hook was removed, or its name is misspelled.
 
 Lightning 2.0 removed `training_epoch_end`, `validation_epoch_end` and `test_epoch_end`: a module with one of them stops at once
-with a NotImplementedError. `training_step_end`, `on_epoch_end`, `on_train_dataloader` and others are ignored without a word, and so
-is a misspelled hook (`configure_optimizer`, `on_validation_end_epoch`), so that metrics are never computed or a step of the
+with a NotImplementedError. `training_step_end`, `on_epoch_end`, `on_train_dataloader` and others are silently ignored, and so is a misspelled hook (`configure_optimizer`, `on_validation_end_epoch`), so that metrics are never computed or a step of the
 training is missing. The hooks of LightningModule, LightningDataModule and Callback were read from Lightning 1.5 to 2.6. A
 method that the project calls itself is not reported.
 
@@ -175,7 +174,7 @@ def check(module: Module, project: Project) -> Hits:
             elif (near := _meant(owner, name)) is not None:
                 yield rule.hit(
                     module.span(method),
-                    f"Lightning never calls `{name}` of `{owner.node.name}`: it is no hook of {owner.base}.",
+                    f"Lightning never calls `{name}` of `{owner.node.name}`: it is not a hook of {owner.base}.",
                     remedy=f"Rename it to {near}.",
                     severity=lowered(rule.severity),
                 )

@@ -108,7 +108,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             module.span(node),
-            f"{what} monitors `{name}`, which no module of the project logs{did_you_mean(name, logged.known)}.",
+            f"{what} monitors `{name}`, which no module of the project logs{did_you_mean(name, logged.known) or '.'}",
             remedy=f'Log it with self.log("{name}", ...), or monitor a metric that is logged.',
         )
 

@@ -91,7 +91,7 @@ def check(module: Module, _: Project) -> Hits:
         effect = "keeps the worst checkpoint" if owner == "ModelCheckpoint" else "stops when it improves"
         yield rule.hit(
             module.span(written) if written is not None else call.span,
-            f"{owner} {effect}: for `{name.text}`, {'more' if wanted == 'max' else 'less'} is better, "
+            f"{owner} {effect}: for `{name.text}`, {'higher' if wanted == 'max' else 'lower'} is better, "
             f"and mode is {'by default ' if mode.is_absent else ''}{chosen!r}.",
             remedy=f'Pass mode="{wanted}".',
         )
@@ -106,7 +106,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             module.span(call.keywords["greater_is_better"]),
-            f"The worst checkpoint is kept: for `{name.text}`, {'more' if wanted == 'max' else 'less'} is better, "
+            f"The worst checkpoint is kept: for `{name.text}`, {'higher' if wanted == 'max' else 'lower'} is better, "
             f"and greater_is_better is {flag.flag}.",
             remedy=f"Pass greater_is_better={wanted == 'max'}.",
         )

@@ -1,4 +1,4 @@
-"""The learning rate follows the wrong clock: Lightning steps schedulers once an epoch unless `interval` is "step".
+"""The scheduler is stepped at the wrong interval: Lightning steps it once an epoch unless `interval` is "step".
 
 OneCycleLR and the warmup schedules of transformers count batches. Stepped once an epoch, they hardly leave their warmup: the
 whole training runs at a tiny rate. The reverse, a schedule in epochs (`T_max=max_epochs`, milestones) with `interval="step"`, is

@@ -285,7 +285,7 @@ def _of_trainers(module: Module) -> Hits:
                 continue
             yield rule.hit(
                 run.trainer.module.span(run.trainer.expression(name) or run.trainer.node),
-                f"`{name}` with `{model.node.name}`, which optimizes itself: MisconfigurationException.",
-                remedy=f"Remove {name}, and do it in training_step.",
+                f"`{name}` with `{model.node.name}`, which uses manual optimization: MisconfigurationException.",
+                remedy=f"Remove {name}, and do this in training_step.",
                 severity=rule.severity if value.is_known else lowered(rule.severity),
             )

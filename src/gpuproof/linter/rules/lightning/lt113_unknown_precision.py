@@ -76,7 +76,7 @@ def check(module: Module, project: Project) -> Hits:
         yield rule.hit(
             value.span or call.span,
             f"`precision={value.value!r}` is unknown to {'this version of ' if since else ''}Lightning: ValueError"
-            f"{did_you_mean(name, allowed) if meant is None else ''}.",
+            f"{'.' if meant is not None else did_you_mean(name, allowed) or '.'}",
             remedy=f'Use "{meant}".' if meant in allowed else f"Use one of {', '.join(allowed)}.",
         )
 

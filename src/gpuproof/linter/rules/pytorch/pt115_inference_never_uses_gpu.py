@@ -151,7 +151,7 @@ def check(module: Module, project: Project) -> Hits:
     idle = f"the GPU of `{name}` stays idle" if gpus == 1 else f"all {gpus} GPUs of `{name}` stay idle"
     yield rule.hit(
         module.span(own),
-        f"model_fn and `{own.name}` move nothing to a GPU: {idle}{cost} ({job.title}).",
+        f"`model_fn` and `{own.name}` move nothing to a GPU: {idle}{cost} ({job.title}).",
         remedy='Use device = torch.device("cuda" if torch.cuda.is_available() else "cpu"), return model.to(device) from '
         f"model_fn, and move the input in {own.name}.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),

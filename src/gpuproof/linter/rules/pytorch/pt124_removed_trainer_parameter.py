@@ -101,7 +101,7 @@ def _removed(module: Module, spans: dict[str, Span], owner: str, project: Projec
         instead = replacement("lightning", owner, name)
         yield rule.hit(
             spans[name],
-            f"`{name}` is no parameter of {owner} in {found.text}: TypeError.",
+            f"`{name}` is not a parameter of {owner} in {found.text}: TypeError.",
             remedy=f"Use {instead}." if instead else f"Remove {name}.",
             severity=rule.severity if found.certain else lowered(rule.severity),
         )

@@ -96,7 +96,7 @@ def _methods(module: Module) -> Iterator[tuple[ast.expr, str]]:
             if isinstance(item.context_expr, (ast.Name, ast.Attribute)) and (
                 module.qualified(item.context_expr) in _CONTEXTS
             ):
-                yield item.context_expr, "a function is no context (AttributeError or TypeError)"
+                yield item.context_expr, "a function is not a context manager (AttributeError or TypeError)"
     for node in module.nodes(ast.Attribute):
         parent = module.parent(node)
         match node.attr, parent:
@@ -107,7 +107,7 @@ def _methods(module: Module) -> Iterator[tuple[ast.expr, str]]:
                 if module.qualified(parent.func) == "torch.save":
                     yield node, "the method is saved instead of the weights"
                 elif callee_name(parent) == "load_state_dict":
-                    yield node, "a method is no state (TypeError)"
+                    yield node, "a method is not a state dict (TypeError)"
             case "state_dict", ast.Dict():
                 if _is_saved(module, parent):
                     yield node, "the method is saved instead of the weights"

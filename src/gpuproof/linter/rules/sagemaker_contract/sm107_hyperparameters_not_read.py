@@ -256,7 +256,7 @@ def _unread(job: JobDefinition, script: Module, names: list[str]) -> Hits:
         name = unused[0].replace("-", "_")
         yield rule.hit(
             job.where(job.hyperparameters),
-            f"The job passes {_listed(unused)}, which `{job.script_title}` parses and never uses: no effect.",
+            f"The job passes {_listed(unused)}, which `{job.script_title}` parses and never uses: {'it has' if len(unused) == 1 else 'they have'} no effect.",
             remedy=f"Use args.{name} in the script where the value is written out.",
         )
 
@@ -299,7 +299,7 @@ def _unpassed(job: JobDefinition, names: list[str]) -> Hits:
     yield rule.hit(
         job.where(job.hyperparameters),
         f"{by} passes no hyperparameters as arguments, and `{job.script_title}` does not read them elsewhere: "
-        f"{_listed(names)} have no effect.",
+        f"{_listed(names)} {'has' if len(names) == 1 else 'have'} no effect.",
         remedy=f'Write them into the command (--{names[0]} "$SM_HP_{names[0].upper()}"), or read '
         'json.loads(os.environ["SM_HPS"]) in the script.'
         if not job.command.is_absent

@@ -1,4 +1,4 @@
-"""The training is inside of `try: … except Exception: print(…)`: when it fails, the script ends with 0 and the job is "Completed".
+"""The training is inside `try: … except Exception: print(…)`: when it fails, the script exits with 0 and the job is "Completed".
 
 Nothing then tells the pipeline, the alarm or the next job that there is no model. Log the error and raise it again.
 

@@ -62,10 +62,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     is_file = job.source in ("command", "slurm")
     span = job.span.unit.span(end.line) if is_file else job.where(job.command, job.entry_point)
-    part = "a part of what it runs" if job.script is not None else "what it runs"
+    part = "A part of what" if job.script is not None else "What"
     yield rule.hit(
         span,
-        f"{job.title}: {part} is not checked: {end.reason}.",
+        f"{part} {job.title} runs is not checked: {end.reason}.",
         remedy=end.remedy or None,
     )
 

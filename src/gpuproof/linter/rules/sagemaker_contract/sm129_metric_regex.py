@@ -158,7 +158,7 @@ def _problem(text: str) -> tuple[str, str] | None:
         groups = re.compile(text).groups
     except re.error as error:
         return (
-            f"`{text}` is no regular expression ({error.msg})",
+            f"`{text}` is not a regular expression ({error.msg})",
             "Escape what is meant literally: \\( \\[ \\+.",
         )
     # Without a letter or digit it is meant to match nothing: some templates require a metric.

@@ -1,4 +1,4 @@
-"""A tuner's objective is no metric that its training jobs define: SageMaker rejects the tuning job.
+"""A tuner's objective is not a metric that its training jobs define: SageMaker rejects the tuning job.
 
 A container with a script has no metrics of its own: the tuner or the estimator defines them by regular expressions.
 CreateHyperParameterTuningJob raises ValidationException if `objective_metric_name` is not one of their names.

@@ -2,7 +2,7 @@
 
 `HyperparameterTuner` maximizes its objective unless `objective_type="Minimize"` is passed. With a loss it keeps the
 settings with the largest one, and the whole budget of the tuning job goes to the wrong end of the ranges. The rule
-reads the objective's name, and speaks about names that mean one thing only.
+reads the objective's name, and reports only names with one meaning.
 
 Bad:
 

@@ -117,7 +117,9 @@ def _fields(call: Call, signature: Signature) -> Hits:
         yield rule.hit(
             keyword_span(call, keyword),
             f"`{call.method}` of sagemaker v3 has no field `{word}`: the call is rejected.",
-            remedy=f"Write {field}=." if field else f"Its fields: {', '.join(sorted(signature.names)[:12])}.",
+            remedy=f"Write {field}=."
+            if field
+            else f"Its fields: {', '.join(sorted(signature.names)[:12])}{', …' if len(signature.names) > 12 else '.'}",
             evidence=(f"{signature.path} of sagemaker {v3().version}",),
             fix=Fix(f"Write {field}=", (edit,), safe=certain) if edit else None,
         )

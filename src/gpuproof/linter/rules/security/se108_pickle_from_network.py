@@ -1,6 +1,6 @@
 """A file that was just downloaded is unpickled: `pickle`, `joblib` and `torch.load` without `weights_only=True` run what it contains.
 
-Who can write to the bucket or the site can run code with the job's role. The rule is strict; ruff (S301) and Bandit report
+Anyone who can write to the bucket or the site can run code with the job's role. The rule is strict; ruff (S301) and Bandit report
 every use of pickle, this rule those of files that the same function downloads.
 
 Bad:

@@ -1,4 +1,4 @@
-"""The notebook instance answers requests of the first version of the metadata service, which need no token.
+"""The notebook instance answers requests of IMDSv1, the first version of the metadata service, which need no token.
 
 A server that forwards requests can then be made to read the credentials of the instance's role. Source: SageMaker's API,
 InstanceMetadataServiceConfiguration; Checkov has the same check, CKV_AWS_371.
@@ -51,8 +51,8 @@ def check(resource: Resource, _: Project) -> Hits:
     if version is not None and (version.is_absent or (version.is_known and str(version.value) == "1")):
         yield rule.hit(
             version.span or resource.span,
-            f"`{resource.name}` answers requests of the first metadata service, which need no token.",
-            remedy='Set the minimum version of the metadata service to "2".',
+            f"`{resource.name}` answers requests of IMDSv1, the metadata service without tokens.",
+            remedy='Set the minimum version of the metadata service to "2" (IMDSv2).',
         )
 
 

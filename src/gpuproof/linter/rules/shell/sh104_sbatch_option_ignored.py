@@ -1,4 +1,4 @@
-"""An `#SBATCH` line that Slurm does not read, or reads as it is written: it stands after a command, or has a variable.
+"""Slurm ignores an `#SBATCH` line after a command, and does not replace variables in one.
 
 sbatch stops reading options at the first line that is neither empty nor a comment, and ignores those after it: the job gets
 the defaults, such as no GPU and a short time limit. It does not replace variables either: `--gres=gpu:$GPUS` is rejected,

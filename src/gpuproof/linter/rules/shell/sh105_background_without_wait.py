@@ -1,7 +1,7 @@
 """A Slurm script starts its program in the background and ends: Slurm then kills the program.
 
 A job is over when its script is, and Slurm ends what is left of it: after `python train.py &` or `nohup … &` without `wait`,
-the training lives for a second, and the job is COMPLETED. Source: https://slurm.schedmd.com/sbatch.html ("When the job
+the training runs for a second, and the job is COMPLETED. Source: https://slurm.schedmd.com/sbatch.html ("When the job
 allocation is finally granted …, Slurm runs a single copy of the batch script"), https://slurm.schedmd.com/faq.html.
 
 Bad:

@@ -57,6 +57,6 @@ def check(module: Module, _: Project) -> Hits:
         if name.is_known and _GPU.search(name.text or ""):
             yield rule.hit(
                 call.span,
-                f"If `{name.text}` does not exist, TensorFlow runs this on the CPU without a word.",
+                f"If `{name.text}` does not exist, TensorFlow silently runs this on the CPU.",
                 remedy="Call tf.config.set_soft_device_placement(False), or check list_physical_devices first.",
             )

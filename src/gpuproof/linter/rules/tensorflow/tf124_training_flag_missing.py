@@ -1,6 +1,6 @@
 """A model with dropout or batch normalization is called in a training step without `training=True`: these layers are off.
 
-In a loop of one's own, Keras does not know that it is training: `model(x)` runs in inference mode. Dropout does nothing, and batch
+In a custom training loop, Keras does not know that it is training: `model(x)` runs in inference mode. Dropout does nothing, and batch
 normalization uses its initial statistics, which are never updated, so that the model does not learn properly or works only by luck.
 
 Bad:

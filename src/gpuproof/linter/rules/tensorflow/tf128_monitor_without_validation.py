@@ -116,7 +116,7 @@ def _unknown_metrics(module: Module, fit: Call) -> Hits:
             continue
         yield rule.hit(
             made.span,
-            f"`{made.method}` watches `{name}`, but the model has {', '.join(shown)}: {_EFFECTS[made.method]}.",
+            f"`{made.method}` watches `{name}`, but the model has only {', '.join(shown)}: {_EFFECTS[made.method]}.",
             remedy=f'Watch one of them, such as monitor="val_{shown[0]}".',
         )
 

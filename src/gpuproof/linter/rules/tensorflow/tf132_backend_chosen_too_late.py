@@ -1,6 +1,6 @@
 """`KERAS_BACKEND` or `TF_USE_LEGACY_KERAS` is set after the import that reads it: it has no effect.
 
-Keras chooses its backend when it is imported, and TensorFlow chooses the Keras when it is imported. The script runs with the other one: on
+Keras chooses its backend when it is imported, and TensorFlow its version of Keras when it is imported. The script runs with the other one: on
 another framework, often without its GPU build, or with Keras 3 instead of Keras 2.
 
 Bad:

@@ -1,6 +1,6 @@
-"""`.item()`, `.cpu()` or `print` of a GPU tensor in every step makes the CPU wait for the GPU, which then runs dry.
+"""`.item()`, `.cpu()` or `print` of a GPU tensor in every step makes the CPU wait for the GPU, which then has no work.
 
-Kernels are launched ahead of the GPU; reading a value ends that lead. Once every 50 steps is enough for a log. It is often
+Kernels are launched ahead of the GPU; reading a value ends this lead. Once every 50 steps is enough for a log. It is often
 harmless where a step takes long, so the rule is strict. Source: PyTorch's performance tuning guide.
 
 Bad:

@@ -118,7 +118,7 @@ def check(module: Module, _: Project) -> Hits:
                     optimizer.span,
                     f"`{module.text(optimizer.node.func)}` gets the parameters of `{name}` before line "
                     f"{module.unit.file_position(getattr(addition, 'lineno', 1), 1)[1]} adds {what}: these are never trained.",
-                    remedy=f"Create the optimizer after {what} {'is' if what.startswith('a ') else 'are'} added.",
+                    remedy=f"Create the optimizer after {what.replace('a ', 'the ')} {'is' if what.startswith('a ') else 'are'} added.",
                 )
                 break
     yield from _parts(module, optimizers)

@@ -1,7 +1,7 @@
 """Gradients should add up over several batches, but `zero_grad()` clears them at each batch.
 
 The optimizer steps after every n-th batch, with the gradients of that batch alone: the other n-1 batches are computed for nothing,
-and with `loss / n` the learning rate is n times too small as well. `zero_grad()` belongs behind `step()`, under the same condition.
+and with `loss / n` the learning rate is n times too small as well. `zero_grad()` belongs after `step()`, under the same condition.
 
 Bad:
 
@@ -86,7 +86,7 @@ def check(module: Module, _: Project) -> Hits:
                 clear.span,
                 f"`{module.text(clear.node)}` runs for each batch, but `{module.text(step.node)}` only if "
                 f"`{module.text(condition)}`: the gradients of the other batches are lost.",
-                remedy=f"Call {module.text(clear.node.func)}() behind {module.text(step.node)}, under the same condition.",
+                remedy=f"Call {module.text(clear.node.func)}() after {module.text(step.node)}, under the same condition.",
             )
 
 

@@ -1,4 +1,4 @@
-"""A meter of the project's own is created once, updated in every evaluation and never reset: each result covers all epochs so far.
+"""A meter of the project, such as `AverageMeter`, is created once, updated in every evaluation and never reset: each result covers all epochs so far.
 
 The mean then lags behind: an early, bad epoch stays in it, the best checkpoint is chosen by the wrong number, and early stopping
 comes too late.
