@@ -2,7 +2,8 @@
 
 `rank=0` of `world_size=4` in each of 4 processes: rank 0 waits for three that never come, until the time limit of 10 minutes or
 more. `world_size=1` in a job that starts several processes makes each a group of its own: each trains its own model, and all of
-them write it to the same place. Ranks come from the launcher (`RANK`, `WORLD_SIZE`) or from `mp.spawn`.
+them write it to the same place. Ranks come from the launcher (`RANK`, `WORLD_SIZE`) or from `mp.spawn`. A DistributedSampler with
+a number for its rank gives every process the same share, and the rest of the data is never read.
 
 Bad:
 
@@ -43,6 +44,14 @@ Bad: the rank of spawn is not used
         gpus = torch.cuda.device_count()
         torch.multiprocessing.spawn(worker, args=(gpus,), nprocs=gpus)
 
+Bad: every process reads the first share
+
+    import torch.distributed as dist
+    from torch.utils.data import DistributedSampler
+
+    dist.init_process_group("nccl")
+    sampler = DistributedSampler(range(64), num_replicas=dist.get_world_size(), rank=0)  # <-
+
 Good:
 
     import os
@@ -59,6 +68,16 @@ Quiet: a process on a machine of its own
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29500", rank=0, world_size=1)
+
+Quiet: all of the data in each process, and a share for one process
+
+    import torch.distributed as dist
+    from torch.utils.data import DistributedSampler
+
+    dist.init_process_group("nccl")
+    validation = DistributedSampler(range(64), num_replicas=1, rank=0, shuffle=False)
+    if dist.get_rank() == 0:
+        preview = DistributedSampler(range(64), num_replicas=dist.get_world_size(), rank=0)
 
 Quiet: another branch joins as another rank
 
@@ -85,18 +104,18 @@ from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("DS148", "fixed-rank", Severity.ERROR, needs=("init_process_group",))
 
+_SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
+
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     starts = process_group_inits(module)
-    if len(starts) != 1 or is_test(module):
+    if not starts or is_test(module):
+        return
+    yield from _samplers(module)
+    if len(starts) != 1 or _is_conditional(module, starts[0]):
         return
     call = starts[0]
-    if any(
-        isinstance(ancestor, (ast.If, ast.IfExp, ast.Try)) and "__main__" not in module.text(ancestor)[:40]
-        for ancestor in module.tree.ancestors(call.node)
-    ):
-        return
     rank, size = _number(call, "rank", 4), _number(call, "world_size", 3)
     if rank is not None and size is not None and size > 1:
         yield rule.hit(
@@ -121,6 +140,26 @@ def check(module: Module, project: Project) -> Hits:
                     remedy="Leave rank and world_size to the launcher: init_process_group(backend).",
                 )
                 return
+
+
+def _samplers(module: Module) -> Hits:
+    """Samplers that give every process the share of one rank."""
+    for call in calls_to(module, *_SAMPLERS):
+        rank, replicas = _number(call, "rank", 2), _number(call, "num_replicas", 1)
+        if rank is None or replicas == 1 or _is_conditional(module, call):
+            continue
+        yield rule.hit(
+            call.span,
+            f"Every process reads the share of rank {rank}: the rest of the data is never read.",
+            remedy="Leave num_replicas and rank to the process group, or pass the rank of the process.",
+        )
+
+
+def _is_conditional(module: Module, call: Call) -> bool:
+    return any(
+        isinstance(ancestor, (ast.If, ast.IfExp, ast.Try)) and "__main__" not in module.text(ancestor)[:40]
+        for ancestor in module.tree.ancestors(call.node)
+    )
 
 
 def _spawns(module: Module) -> bool:
