@@ -192,6 +192,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.called import called_functions
 from gpuproof.linter.analysis.flow.repeats import is_repeated
@@ -256,8 +257,12 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _evaluated_elsewhere(module: Module) -> Iterator[Call]:
-    """The first run, in a loop, of a model that the top level puts into evaluation mode, in a file that trains nothing."""
-    if uses(module, _SWITCHES, "call", "name") or uses(module, _GRADIENTS, "attribute", "keyword"):
+    """The first run, in a loop, of a model that the top level puts into evaluation mode, where nothing needs gradients."""
+    needed = (
+        *find_matches(module, _SWITCHES, "call", "name"),
+        *find_matches(module, _GRADIENTS, "attribute", "keyword"),
+    )
+    if any(module.function_of(use.node) is None for use in needed):
         return
     models = {
         module.text(call.receiver)
@@ -269,9 +274,23 @@ def _evaluated_elsewhere(module: Module) -> Iterator[Call]:
     for run in all_calls(module) if models else ():
         if module.text(run.node.func) not in models or not (run.node.args or run.node.keywords):
             continue
-        if is_repeated(module, run.node) and not is_off(module, run.node) and not _is_off_inside(run):
+        if not is_repeated(module, run.node) or is_off(module, run.node) or _is_off_inside(run):
+            continue
+        if not any(_switches(*place) for place in _places(module, run)):
             yield run
             return
+
+
+def _places(module: Module, run: Call) -> Iterator[tuple[Module, FunctionNode, Call]]:
+    """The function that runs a model, and those that call it, each with the call."""
+    function = module.function_of(run.node)
+    if function is None:
+        return
+    yield module, function, run
+    for site in known_call_sites(module, function):
+        caller = site.module.function_of(site.call)
+        if caller is not None:
+            yield site.module, caller, Call(site.call, site.module)
 
 
 def _hit(module: Module, run: Call, where: str) -> Hit:
