@@ -140,7 +140,8 @@ def _run(words: list[str], script_arguments: list[str] | None) -> int:
         arguments.script_arguments = script_arguments
         settings.show_notices(getattr(arguments, "format", "text") == "text")
         code = arguments.run(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the language server closes it
+            sys.stdout.flush()
         return int(code)
     except GPUproofError as error:
         return _print_error(error)

@@ -1,6 +1,7 @@
 """`gpuproof check --lsp` as a process, with a real client of the Language Server Protocol."""
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -86,7 +87,7 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(folder: Path) -> AsyncGenerator[Editor]:
+async def editor(folder: Path, *, has_folders: bool = True) -> AsyncGenerator[Editor]:
     client = LanguageClient("test", "1")
     await client.start_io(sys.executable, "-m", "gpuproof", "check", "--lsp")
     try:
@@ -97,7 +98,7 @@ async def editor(folder: Path) -> AsyncGenerator[Editor]:
             types.InitializeParams(
                 types.ClientCapabilities(notebook_document=notebooks),
                 root_uri=folder.as_uri(),
-                workspace_folders=workspace,
+                workspace_folders=workspace if has_folders else None,
             )
         )
         client.initialized(types.InitializedParams())
@@ -160,6 +161,39 @@ def test_a_hover_has_the_price_of_an_instance_and_the_page_of_a_rule(tmp_path: P
 
     settings = SETTINGS + 'region = "us-west-2"\n'
     in_editor(tmp_path, {"launch.py": LAUNCH, "train.py": TRAIN, "pyproject.toml": settings}, use)
+
+
+def test_an_editor_with_a_root_and_without_folders_has_the_whole_project(tmp_path: Path) -> None:
+    write_files(tmp_path, {"launch.py": LAUNCH, "train.py": TRAIN, "pyproject.toml": SETTINGS})
+
+    async def session() -> None:
+        async with editor(tmp_path, has_folders=False) as shown:
+            shown.open("new.py", "x = (\n")
+            shown.open("train.py", TRAIN)
+            shown.open("launch.py")
+            await shown.codes(shown.uri("launch.py"), ["DS101"])
+            assert await shown.hover(shown.uri("gone.py"), 99, 3) == ""
+            assert await shown.actions(shown.uri("gone.py"), 0) == {}
+
+    asyncio.run(session())
+
+
+def test_the_server_ends_with_code_0_after_an_exit() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuproof", "check", "--lsp"],
+        input=b"".join(
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            for body in (
+                b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"processId": null, "capabilities": {}}}',
+                b'{"jsonrpc": "2.0", "id": 2, "method": "shutdown"}',
+                b'{"jsonrpc": "2.0", "method": "exit"}',
+            )
+        ),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_positions_and_fixes_count_utf16_code_units(tmp_path: Path) -> None:

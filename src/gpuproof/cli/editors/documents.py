@@ -66,7 +66,8 @@ class Snapshot:
                 if notebook is None
                 else _notebook_text(notebook, workspace)
             )
-        folders = [path_of(folder.uri) for folder in workspace.folders.values()]
+        uris = [folder.uri for folder in workspace.folders.values()] or [workspace.root_uri or ""]
+        folders = [path_of(uri) for uri in uris]
         return cls(texts, tuple(folder for folder in folders if folder is not None))
 
     def check(self) -> Findings:
@@ -86,6 +87,8 @@ class Snapshot:
         )
 
     def _check_root(self, root: Path) -> Findings:
+        if not root.exists():
+            return Findings()  # a new file is checked when it is saved
         try:
             settings = read_settings(root)
             options = CheckOptions(Selection(), Target(None, settings.region), settings, texts=self.texts)

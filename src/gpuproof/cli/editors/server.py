@@ -143,6 +143,8 @@ async def _check_after_pause(server: CheckServer, _: Any) -> None:
 def _hover(server: CheckServer, parameters: types.HoverParams) -> types.Hover | None:
     """The price of the instance type under the cursor, and the pages of the rules with a finding there."""
     uri = parameters.text_document.uri
+    if uri not in server.workspace.text_documents:
+        return None  # it was never opened, and may not exist
     document = server.workspace.get_text_document(uri)
     position = server.workspace.position_codec.position_from_client_units(document.lines, parameters.position)
     texts: list[str] = []
@@ -163,6 +165,8 @@ def _is_at(server: CheckServer, hit: Hit, uri: str, position: types.Position) ->
 
 def _code_actions(server: CheckServer, parameters: types.CodeActionParams) -> list[types.CodeAction]:
     uri, asked = parameters.text_document.uri, parameters.range
+    if uri not in server.workspace.text_documents:
+        return []
     positions = positions_of(_file_of(server, uri), server.workspace)
     wanted = parameters.context.only or _ACTIONS
     actions: list[types.CodeAction] = []
