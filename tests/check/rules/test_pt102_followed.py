@@ -131,6 +131,12 @@ class Net(nn.Module):
 
 model = Net().to(device)
 """
+WEIGHTED = """
+model = nn.Linear(8, 3).to(device)
+criterion = nn.CrossEntropyLoss(weight=torch.ones(3).to(device))
+for x, y in DataLoader([]):
+    criterion(model(x.to(device)), y.to(device))
+"""
 HANDLER = """
 def model_fn(folder):
     return nn.Linear(8, 3).to(device)
@@ -149,6 +155,7 @@ def output_fn(scores, accept):
         GENERATOR.format(move="", given="x"),
         DETECTOR.format(targets=""),
         DETECTOR.format(targets="targets = [{k: v for k, v in t.items()} for t in targets]"),
+        DETECTOR.format(targets="targets = list(targets)"),
         CLOSURE.format(batch="batch"),
         LOSS.format(part="nn.Bilinear(3, 3, 1)"),
         TOKENIZER.format(move=""),
@@ -175,6 +182,7 @@ def test_a_tensor_on_the_cpu_is_reported(script: str, tmp_path: Path) -> None:
         FORWARD.format(**ON_GPU),
         HANDLER.format(move=".cpu()"),
         LOSS.format(part="nn.MSELoss()"),
+        WEIGHTED,
         STATE_IN_LOOP,
     ],
 )

@@ -164,7 +164,8 @@ def _of_moved_items(module: Module, node: ast.expr, depth: int) -> InferredType:
     kept = kept_items(node) if found is None else None
     if kept is not None:
         inner = type_of(module, kept, depth + 1)
-        return replace(inner, kind=TypeKind.BATCH) if inner.kind is TypeKind.TENSOR else inner
+        is_batch = inner.kind in (TypeKind.TENSOR, TypeKind.BATCH)
+        return replace(inner, kind=TypeKind.BATCH) if is_batch else UNKNOWN_TYPE
     if found is None:
         return UNKNOWN_TYPE
     batch, move = found

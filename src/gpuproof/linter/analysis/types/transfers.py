@@ -58,6 +58,8 @@ def moved_items(node: ast.expr) -> tuple[ast.expr, ast.Call] | None:
 def kept_items(node: ast.expr) -> ast.expr | None:
     """The batch of `[{k: v for k, v in t.items()} for t in targets]`, whose tensors stay where they are."""
     match node:
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.Name() as batch], keywords=[]):
+            return batch
         case ast.ListComp(
             elt=made, generators=[ast.comprehension(target=ast.Name(id=item), iter=batch, ifs=[])]
         ):

@@ -75,7 +75,8 @@ def inputs_of(call: Call) -> list[ast.expr]:
 def holds_no_tensors(made: Call, depth: int = 0) -> bool:
     """Whether a module certainly has neither parameters nor buffers: a loss or an activation, also a class of the project."""
     if _WEIGHTLESS.match(made.name or ""):
-        return not any(made.expression(name) is not None for name in ("weight", "pos_weight"))
+        # The weights of classes are somewhere, and a rule of their own follows them.
+        return True
     if _CONTAINER.match(made.name or ""):
         given = made.node.args
         items = [part for item in given for part in (item.elts if isinstance(item, ast.List) else [item])]

@@ -398,6 +398,8 @@ def _has_no_weights(module: Module, call: Call) -> bool:
 
 def _in_place(module: Module, node: ast.expr) -> bool:
     """Whether `x.data = x.data.cuda()`, `x = x.cuda()` in a branch, or a loop over its items may have moved it."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]  # `list(targets)`
     if not isinstance(node, ast.Name):
         return False
     calls = calls_named(module, "cuda", "to")
