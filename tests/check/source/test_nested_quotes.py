@@ -48,3 +48,10 @@ def test_what_every_version_accepts_stays(source: str) -> None:
 @pytest.mark.parametrize("source", ['f"{x', 'f"{row["loss"}"', "f'{}'"])
 def test_what_no_version_accepts_stays_an_error(source: str) -> None:
     assert python.parse_text(source)[1] is not None
+
+
+@pytest.mark.parametrize(
+    "source", ['f"{f"{' * 5000, "f'{x:{" * 5000, "f'" + "{x:" * 5000, "f\"{'" * 5000, "it's f\"{\"f'{" * 100]
+)
+def test_texts_that_are_not_python_are_bounded(source: str) -> None:
+    assert python.parse_text(source)[1] is not None

@@ -16,6 +16,8 @@ _STRING = re.compile(
     r"""(?<![A-Za-z0-9_])([rbu]|f|rb|br|fr|rf)?(\"{3}|'{3}|"|')""",
     re.IGNORECASE,
 )
+_MAX_FIELDS = 20
+"""Fields inside fields; what has more is no Python."""
 _OTHER = {'"': "'", "'": '"'}
 
 
@@ -53,12 +55,14 @@ def requoted(source: str) -> str:
 class _Scanner:
     def __init__(self, source: str) -> None:
         self._source = source
+        self._fields = 0
         self.edits: list[Edit] = []
 
     def code(self, at: int, outer: tuple[str, ...]) -> int:
         """Scan code from an offset: all of it, or a field of the f-strings with the quotes `outer`; where it ends."""
         depth = 0
-        while at < len(self._source):
+        self._fields += 1
+        while at < len(self._source) and self._fields <= _MAX_FIELDS:
             char = self._source[at]
             if (start := _STRING.match(self._source, at)) is not None:
                 at = self._string(start, outer)
@@ -71,12 +75,15 @@ class _Scanner:
                 depth += 1
             elif outer and char in ")]}":
                 if not depth:
+                    self._fields -= 1
                     return at + 1
                 depth -= 1
             elif outer and char == ":" and not depth:
-                return self._text(at + 1, outer, raw=True, is_format=True)
+                at = self._text(at + 1, outer, raw=True, is_format=True)
+                self._fields -= 1
+                return at
             at += 1
-        return at
+        return len(self._source)
 
     def _string(self, start: re.Match[str], outer: tuple[str, ...]) -> int:
         prefix, quotes = (start[1] or "").lower(), start[2]

@@ -58,7 +58,15 @@ def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
 
 
 def parse_text(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
-    """Parse a text into a syntax tree, or an error if it is not Python."""
+    """Parse a text into a syntax tree, or an error if it is not Python, of this version or of 3.12."""
+    tree, error = _parse(source)
+    if error is not None and sys.version_info < nested_quotes.FIRST_VERSION:
+        older = nested_quotes.requoted(source)
+        tree = _parse(older)[0] if older != source else None
+    return tree, error if tree is None else None
+
+
+def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
     with warnings.catch_warnings():
         # Python itself warns of invalid escapes when the script runs.
         warnings.simplefilter("ignore")
@@ -66,10 +74,6 @@ def parse_text(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
             flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             return compile(source, "<unit>", "exec", flags, dont_inherit=True), None  # pyright: ignore[reportReturnType]
         except SyntaxError as error:
-            if sys.version_info < nested_quotes.FIRST_VERSION:
-                older = nested_quotes.requoted(source)
-                if older != source:
-                    return parse_text(older)
             return None, error
         except (RecursionError, MemoryError):
             return None, SyntaxError(_TOO_DEEP, ("<unit>", 1, 1, ""))
