@@ -64,7 +64,11 @@ def type_of_encoded(call: Call) -> InferredType:
     """The type of `tokenizer(texts, return_tensors="pt")`, whatever makes the tokenizer."""
     if call.name is not None or call.argument("return_tensors").text != "pt":
         return UNKNOWN_TYPE
-    if call.method in ("encode", "apply_chat_template"):
+    if call.method == "apply_chat_template":
+        # With `return_dict`, which is on by default in transformers 5, a batch, which `to` moves in place.
+        is_tensor = call.argument("return_dict").flag is False
+        return InferredType(TypeKind.TENSOR if is_tensor else TypeKind.BATCH, "cpu")
+    if call.method == "encode":
         return InferredType(TypeKind.TENSOR, "cpu")
     is_called = isinstance(call.node.func, (ast.Name, ast.Subscript)) or call.method in (
         "tokenizer",

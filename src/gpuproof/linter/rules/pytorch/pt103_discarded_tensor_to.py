@@ -30,6 +30,15 @@ Good:
     for x, y in DataLoader([]):
         x = x.to(device)
 
+Quiet: the batch of a processor moves in place
+
+    import torch
+    from transformers import AutoProcessor
+
+    processor = AutoProcessor.from_pretrained("HuggingFaceTB/SmolVLM2-2.2B-Instruct")
+    inputs = processor.apply_chat_template([], return_dict=True, tokenize=True, return_tensors="pt")
+    inputs.to(torch.device("cuda"))
+
 Quiet: a module is moved in place
 
     import torch
