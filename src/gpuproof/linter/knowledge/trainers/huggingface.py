@@ -208,27 +208,32 @@ def _parsed_arguments(module: Module, project: Project) -> Iterator[Arguments]:
         if owner is None:
             continue
         library, name = owner
+        others = _names_of_others(call)
         if calls_named(module, *_PARSES):
             for job in project.jobs_running(module):
-                yield from _of_job(module, library, name, job)
+                yield from _of_job(module, library, name, job, others)
         if calls_named(module, *_READS):
             known_names = [*members("transformers", "TrainingArguments"), *members(library, name)]
             for value in files_with(module, known_names, _LEAST):
                 if value.span is not None:
-                    passed = {str(key): part for key, part in value.parts.items()}
+                    passed = {str(key): part for key, part in value.parts.items() if key not in others}
                     yield Arguments(module, name, library, None, None, passed, True, value.span)
 
 
-def _of_job(module: Module, library: str, name: str, job: JobDefinition) -> Iterator[Arguments]:
+def _of_job(
+    module: Module, library: str, name: str, job: JobDefinition, others: frozenset[str]
+) -> Iterator[Arguments]:
     if job.script is not module:
         return
     entries = job.hyperparameters.entries
     if entries is not None and job.passes_arguments:
         passed = {str(key).replace("-", "_"): _parsed(value) for key, value in entries.items()}
+        passed = {key: value for key, value in passed.items() if key not in others}
         span = job.where(job.hyperparameters)
         yield Arguments(module, name, library, None, job, passed, not entries.complete, span)
     elif job.start is not None and job.start.arguments:
-        passed = {key: _parsed(value) for key, value in _of_command(job.start.arguments)}
+        words = _of_command(job.start.arguments)
+        passed = {key: _parsed(value) for key, value in words if key not in others}
         yield Arguments(module, name, library, None, job, passed, True, job.span)
 
 
@@ -250,6 +255,21 @@ def _parsed_owner(call: Call) -> tuple[str, str] | None:
         if match and (match[2].endswith("TrainingArguments") or match[2] in _TRL_CONFIGS):
             return match[1], match[2]
     return None
+
+
+def _names_of_others(call: Call) -> frozenset[str]:
+    """The names that another dataclass of a parser takes, which those of the Trainer once had."""
+    classes = call.expression("dataclass_types", 0)
+    listed = classes.elts if isinstance(classes, (ast.Tuple, ast.List)) else []
+    found: set[str] = set()
+    for node in listed:
+        if call.module.qualified(node) == "trl.ModelConfig":
+            found.add("trust_remote_code")
+        made = find_definition(call.module, node)
+        if made is not None and isinstance(made.node, ast.ClassDef):
+            fields = [item.target for item in made.node.body if isinstance(item, ast.AnnAssign)]
+            found |= {target.id for target in fields if isinstance(target, ast.Name)}
+    return frozenset(found)
 
 
 def _parsed(value: Value) -> Value:

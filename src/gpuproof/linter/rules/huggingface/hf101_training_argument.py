@@ -79,6 +79,29 @@ Quiet: an older version
 
     arguments = TrainingArguments("/opt/ml/model", evaluation_strategy="epoch", num_train_epochs=3)
 
+Quiet: the name is another dataclass's
+
+    # file: train.py
+    from dataclasses import dataclass
+    from trl import ModelConfig, SFTConfig, SFTTrainer, TrlParser
+
+    @dataclass
+    class DataArguments:
+        dataset_name: str
+
+    parser = TrlParser((ModelConfig, DataArguments, SFTConfig))
+    model_args, data_args, training_args = parser.parse_args_and_config()
+    SFTTrainer(model=model_args.model_name_or_path, args=training_args).train()
+    # file: recipe.yaml
+    model_name_or_path: Qwen/Qwen3-1.7B
+    trust_remote_code: true
+    output_dir: /opt/ml/model
+    max_length: 2048
+    packing: true
+    bf16: true
+    # file: requirements.txt
+    trl==0.29.0
+
 Quiet: arguments of the project
 
     from dataclasses import dataclass

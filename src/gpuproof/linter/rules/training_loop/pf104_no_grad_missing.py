@@ -91,6 +91,18 @@ Good:
                 hits += (model(x).argmax(1) == y).sum().item()
         return hits
 
+Quiet: a model that is compiled for another accelerator
+
+    import torch
+    import torch_neuronx
+    from data import loader
+
+    model = torch.nn.Linear(8, 2)
+    model.eval()
+    model = torch_neuronx.trace(model, torch.rand(1, 8))
+    for batch, labels in loader:
+        print(model(batch).argmax(1))
+
 Quiet: the caller disables autograd
 
     import torch
@@ -228,7 +240,7 @@ _WITHOUT = re.compile(r"^(diffusers|sentence_transformers)\.|(^|\.)pipeline$")
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or imports_device_manager(module) or is_test(module):
         return
-    if _is_off(module):
+    if _is_off(module) or module.imports("torch_neuron", "torch_neuronx", "torch_xla"):
         return
     handler = is_handler(module)
     found: set[ast.AST] = set()
