@@ -95,3 +95,18 @@ def test_an_empty_baseline_is_valid_json(here: Path) -> None:
     (here / "train.py").write_text(SCRIPT)
     write_baseline(request())
     assert json.loads((here / "known.json").read_text()) == {"version": 1, "findings": []}
+
+
+@pytest.mark.parametrize("content", ["import torch\n", '{"name": "project"}', "\0\1"])
+def test_a_file_that_is_no_baseline_is_not_overwritten(here: Path, content: str) -> None:
+    (here / "known.json").write_text(content)
+    with pytest.raises(UsageError, match="no baseline: it is not overwritten"):
+        write_baseline(request())
+    assert (here / "known.json").read_text() == content
+
+
+@pytest.mark.parametrize("content", ["", '{"version": 0, "findings": []}'])
+def test_a_baseline_of_another_version_is_written_again(here: Path, content: str) -> None:
+    (here / "known.json").write_text(content)
+    write_baseline(request())
+    assert check_files(request()).known == 1

@@ -55,8 +55,13 @@ def write(path: Path, hits: Iterable[Hit]) -> int:
     """Write a baseline with all findings; returns their number.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file cannot be written, or has something else than a baseline.
     """
+    if path.name != FILE_NAME and path.is_file() and not _may_be_baseline(path):
+        raise UsageError(
+            f"{path} exists and is no baseline: it is not overwritten",
+            "name another file, or delete this one",
+        )
     counts = Counter(_known(hit, path) for hit in hits)
     entries = [
         json.dumps({**known._asdict(), "count": count}, ensure_ascii=False)
@@ -91,6 +96,16 @@ def compare(path: Path, hits: Sequence[Hit], files: Iterable[str]) -> Compared:
     checked = {_relative(file, path) for file in files}
     gone = sum(count for known, count in remaining.items() if known.file in checked and count > 0)
     return Compared(tuple(new), len(hits) - len(new), gone)
+
+
+def _may_be_baseline(path: Path) -> bool:
+    """Whether a file is a baseline of any version, or empty."""
+    try:
+        content = path.read_bytes()
+        document = json.loads(content) if content.strip() else {"findings": []}
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and "findings" in document
 
 
 def _read(path: Path) -> dict[Known, int]:

@@ -258,3 +258,13 @@ def test_without_pygls_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "gpuproof.cli.editors.server", raising=False)
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
     assert main(["check", "--lsp"]) == 2
+
+
+@pytest.mark.parametrize("option", [["--select", "PT101"], ["--watch"], ["--instance-type", "ml.g5.xlarge"]])
+def test_options_that_the_server_takes_from_the_settings_are_rejected(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gpuproof.cli.main import main
+
+    assert main(["check", "--lsp", *option]) == 2
+    assert f"--lsp cannot be combined with {option[0]}" in capsys.readouterr().err

@@ -126,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         return explain(arguments.explain)
     if arguments.lsp:
+        _reject_with_lsp(arguments)
         return _serve_editor()
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
         raise UsageError(
@@ -162,6 +163,20 @@ def _reject_combinations(arguments: argparse.Namespace) -> None:
             if alone != other and getattr(arguments, alone) and getattr(arguments, other):
                 flags = [f"--{name.replace('_', '-')}" for name in (alone, other)]
                 raise UsageError(f"{flags[0]} cannot be combined with {flags[1]}")
+
+
+def _reject_with_lsp(arguments: argparse.Namespace) -> None:
+    """Reject the options that the language server takes from the settings of each project."""
+    ignored = (
+        *("select", "extend_select", "ignore", "fix", "diff", "statistics", "sagemaker_sdk", "instance_type"),
+        *("region", "plan", "markdown", "baseline", "write_baseline", "watch"),
+    )
+    for name in ignored:
+        if getattr(arguments, name):
+            raise UsageError(
+                f"--lsp cannot be combined with --{name.replace('_', '-')}",
+                "the language server takes its settings from [tool.gpuproof.check] in pyproject.toml",
+            )
 
 
 def _write_baseline(request: CheckRequest) -> int:
