@@ -192,3 +192,62 @@ def test_a_tensor_that_is_moved_is_not_reported(script: str, tmp_path: Path) -> 
 
 def test_output_fn_gets_what_predict_fn_returns(tmp_path: Path) -> None:
     assert codes(tmp_path, HANDLER.format(move="")) == ["PT112"]
+
+
+ELSEWHERE = """
+model = nn.Linear(8, 3)
+{between}
+for x, y in DataLoader([]):
+    model(x.to(device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("print(model)", ["PT102"]),
+        ("torch.optim.SGD(model.parameters())", ["PT102"]),
+        ("import engine; engine.train(model=model, device=device)", []),
+        ("from torchinfo import summary; summary(model)", []),
+    ],
+)
+def test_a_function_elsewhere_may_move_the_model(tmp_path: Path, between: str, expected: list[str]) -> None:
+    assert codes(tmp_path, ELSEWHERE.format(between=between)) == expected
+
+
+PLOT = """
+def plot(model, points):
+    {before}
+    with torch.inference_mode():
+        return model(points)
+
+model = nn.Linear(2, 1).to(device)
+plot(model, torch.ones(8, 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("model.eval()", ["PT102"]),
+        ("model.cpu()", []),
+        ('model.to("cpu")', []),
+        ('model.to("cpu")\n    model.to(device)', ["PT102"]),
+    ],
+)
+def test_a_model_that_was_moved_back_is_on_the_cpu(tmp_path: Path, before: str, expected: list[str]) -> None:
+    assert codes(tmp_path, PLOT.format(before=before)) == expected
+
+
+HELD = """
+x, y = torch.ones(8, 2{device}), torch.ones(8, 1{device})
+model = nn.Linear(2, 1).to(device)
+for inputs, labels in DataLoader(TensorDataset(x, y), batch_size=4):
+    model(inputs)
+"""
+
+
+@pytest.mark.parametrize(("moved", "expected"), [("", ["PT102"]), (", device=device", [])])
+def test_a_dataset_may_hold_tensors_on_the_gpu(tmp_path: Path, moved: str, expected: list[str]) -> None:
+    script = "from torch.utils.data import TensorDataset\n" + HELD.format(device=moved)
+    assert codes(tmp_path, script) == expected

@@ -132,8 +132,10 @@ class Module:
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
                 break
             # The iterable of a `for` is evaluated once; the condition of a `while` each time.
-            if isinstance(ancestor, (ast.For, ast.AsyncFor, ast.While)) and child is not getattr(
-                ancestor, "iter", None
+            if (
+                isinstance(ancestor, (ast.For, ast.AsyncFor, ast.While))
+                and child is not getattr(ancestor, "iter", None)
+                and not _runs_once(ancestor)
             ):
                 loops.append(ancestor)
             child = ancestor
@@ -307,3 +309,10 @@ class Module:
         lines = self.unit.lines
         text = lines[line - 1] if line <= len(lines) else ""
         return len(text.encode()[:offset].decode(errors="replace")) + 1
+
+
+def _runs_once(loop: LoopNode) -> bool:
+    """Whether a loop certainly ends in its first iteration, such as one that shows the first batch."""
+    return isinstance(loop.body[-1], (ast.Break, ast.Return, ast.Raise)) and not any(
+        isinstance(node, ast.Continue) for node in ast.walk(loop)
+    )

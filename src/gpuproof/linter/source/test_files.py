@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuproof.linter.source.span import Unit
 
-_NAMES = re.compile(r"(test_.*|.*_test|conftest)\.py")
+_NAMES = re.compile(r"(test_.*|.*_test|tests|conftest)\.py")
 _FOLDERS = frozenset({"test", "tests", "testing"})
 
 

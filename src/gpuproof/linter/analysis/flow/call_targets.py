@@ -58,7 +58,7 @@ def find_method(owner: Definition, name: str) -> Definition | None:
         for method in methods(node):
             if method.name == name:
                 return Definition(module, method)
-        pending += [found for base in node.bases if (found := find_definition(module, base)) is not None]
+        pending += [found for base in node.bases if (found := _base(module, base)) is not None]
     return None
 
 
@@ -101,7 +101,7 @@ def base_classes(owner: Definition) -> list[Definition]:
     for module, node in found:
         assert isinstance(node, ast.ClassDef)
         for base in node.bases:
-            definition = find_definition(module, base)
+            definition = _base(module, base)
             if (
                 definition is not None
                 and isinstance(definition.node, ast.ClassDef)
@@ -109,6 +109,15 @@ def base_classes(owner: Definition) -> list[Definition]:
             ):
                 found.append(definition)
     return found
+
+
+def _base(module: Module, node: ast.expr) -> Definition | None:
+    """The class of the project that is a base; `pdb.Pdb` is one of a module, even if a variable is called `pdb`."""
+    return (
+        find_definition(module, node)
+        if isinstance(node, ast.Name)
+        else _imported(module, module.qualified(node))
+    )
 
 
 def _of_class(module: Module, node: ast.Attribute) -> Definition | None:

@@ -45,7 +45,7 @@ from gpuproof.linter.analysis.types.model import (
     common_type,
     type_of_operands,
 )
-from gpuproof.linter.analysis.types.placement import is_moved
+from gpuproof.linter.analysis.types.placement import is_back_on_cpu, is_moved
 from gpuproof.linter.analysis.types.transfers import Transfer, kept_items, moved_items, transfer_of
 
 MAX_DEPTH = 16
@@ -110,7 +110,10 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     found = common_type([_of_binding(module, binding, depth) for binding in bindings])
     if found.kind is TypeKind.BATCH:
         return replace(found, device=device_after_stores(module, node, found))
-    return _placed(module, node, found)
+    placed = _placed(module, node, found)
+    if placed.kind is TypeKind.MODULE and placed.device == "gpu" and is_back_on_cpu(module, node):
+        return replace(placed, device=None)
+    return placed
 
 
 def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:

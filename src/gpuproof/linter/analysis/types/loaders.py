@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from gpuproof.linter.analysis.call import call_of
+from gpuproof.linter.analysis.call import Call, call_of
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.flow.sources import targets
 from gpuproof.linter.analysis.known_types import MOVERS, TENSOR_METHODS
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.types.libraries import moved_to, moves_inside
 from gpuproof.linter.analysis.types.model import Device, InferredType
 
@@ -20,11 +21,34 @@ def batch_device(module: Module, loader: ast.expr | None) -> Device | None:
         if collate is not None and not only_collates(made.module, collate):
             return None
         dataset = made.expression("dataset", 0)
+        if any(_holds_moved(tensors) for tensors in creations(made.module, dataset)):
+            return None
         for owner in created_classes(made.module, dataset):
             assert isinstance(owner.node, ast.ClassDef)
             if moves_inside(owner.module, owner.node):
                 return None
     return "cpu"
+
+
+def _holds_moved(made: Call) -> bool:
+    """Whether a dataset gets tensors that may be on a GPU: `TensorDataset(x.to(device), y)`."""
+    if made.name not in ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"):
+        return False
+    module = made.module
+    values: list[ast.AST | None] = [*made.node.args]
+    values += [
+        binding.value
+        for name in made.node.args
+        if isinstance(name, ast.Name)
+        for binding in module.reaching(name)
+    ]
+    return any(
+        isinstance(node, ast.Call)
+        and (callee_name(node) in MOVERS or any(keyword.arg == "device" for keyword in node.keywords))
+        for value in values
+        if value is not None
+        for node in ast.walk(value)
+    )
 
 
 _PLAIN = frozenset(

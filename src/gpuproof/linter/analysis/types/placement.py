@@ -6,6 +6,7 @@ import ast
 from typing import Literal
 
 from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.sources import class_of
 from gpuproof.linter.analysis.known_types import MOVERS
@@ -15,6 +16,21 @@ from gpuproof.linter.analysis.types.libraries import is_part_class
 
 Answer = Literal["yes", "no", "maybe"]
 
+_LEAVES_IT = frozenset(
+    {
+        "torch",
+        "torchvision",
+        "transformers",
+        "peft",
+        "timm",
+        "copy",
+        "wandb",
+        "mlflow",
+        "sagemaker",
+        "horovod",
+    }
+)
+"""Packages whose functions do not move a module that they get; those that do are device managers of their own."""
 _DTYPES = ("float", "double", "half", "bfloat", "int", "long", "channels_last", "contiguous", "bool")
 _OF_MODULES = frozenset(
     [
@@ -37,7 +53,43 @@ def is_moved(module: Module, made: list[Call]) -> Answer:
     if any(call.node in other.moved for call in made for other in moves):
         return "yes"
     is_part = any(call.node in other.passed for call in made for other in moves)
-    return "maybe" if is_part or any(other.unknown for other in moves) else "no"
+    if is_part or any(other.unknown for other in moves) or any(map(_goes_elsewhere, made)):
+        return "maybe"
+    return "no"
+
+
+def _goes_elsewhere(made: Call) -> bool:
+    """Whether a module is passed to a function that is not in the program, which may move it."""
+    module, statement = made.module, made.module.tree.statement(made.node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    for use in (
+        use for name in targets if isinstance(name, ast.Name) for use in module.tree.uses_of(name.id)
+    ):
+        call = module.parent(use)
+        if isinstance(call, ast.keyword):
+            call = module.parent(call)
+        if not isinstance(call, ast.Call) or call.func is use:
+            continue
+        root = (module.qualified(call.func) or "").partition(".")[0]
+        is_imported = any(dotted.partition(".")[0] == root for dotted in module.names.imports.values())
+        if is_imported and root not in _LEAVES_IT and find_definition(module, call.func) is None:
+            return True
+    return False
+
+
+def is_back_on_cpu(module: Module, node: ast.Name) -> bool:
+    """Whether the function that uses a module has moved it to the CPU before: `model.cpu()` for a plot."""
+    function, line = module.function_of(node), node.lineno
+    moves = [
+        call
+        for call in calls_named(module, "cpu", *MOVERS)
+        if isinstance(call.receiver, ast.Name)
+        and call.receiver.id == node.id
+        and module.function_of(call.node) is function
+        and call.node.lineno < line
+    ]
+    last = max(moves, key=lambda call: call.node.lineno, default=None)
+    return last is not None and (last.method == "cpu" or last.argument("device", 0).text == "cpu")
 
 
 class _Moves:

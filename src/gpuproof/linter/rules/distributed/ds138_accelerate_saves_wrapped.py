@@ -44,6 +44,17 @@ Good:
     if accelerator.is_main_process:
         torch.save(accelerator.unwrap_model(model).state_dict(), "/opt/ml/model/model.pt")
 
+Quiet: an optimizer, whose wrapper saves what it wraps
+
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    model = torch.nn.Linear(8, 1)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model, opt = accelerator.prepare(model, opt)
+    torch.save({"model": accelerator.get_state_dict(model), "opt": opt.state_dict()}, "checkpoint.pt")
+
 Quiet: unwrapped before
 
     import torch
@@ -65,14 +76,18 @@ Quiet: a checkpoint of Accelerate
 """
 
 import ast
+import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.accelerate import is_accelerator, is_from_prepare, shards_models
 from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
+
+_OTHERS = re.compile(r"(^|[._])opt\d*$|optim|sched", re.IGNORECASE)
 
 rule = Rule("DS138", "accelerate-saves-wrapped", Severity.WARNING, needs=("ccelerat",))
 
@@ -90,8 +105,7 @@ def check(module: Module, _: Project) -> Hits:
             for node in ast.walk(saved) if saved is not None else ():
                 match node:
                     case ast.Call(func=ast.Attribute(value=model, attr="state_dict")):
-                        name = module.text(model).lower()
-                        if "optim" in name or "sched" in name or not is_from_prepare(module, model):
+                        if _is_no_model(module, model) or not is_from_prepare(module, model):
                             continue
                         yield rule.hit(
                             module.span(node),
@@ -109,3 +123,10 @@ def check(module: Module, _: Project) -> Hits:
             f"`{module.text(model)}` is in its wrapper, which has no save_pretrained() with several processes: AttributeError.",
             remedy=f"Use accelerator.unwrap_model({module.text(model)}).save_pretrained(...).",
         )
+
+
+def _is_no_model(module: Module, node: ast.expr) -> bool:
+    """Whether what is saved is an optimizer or a scheduler, whose wrapper saves what it wraps."""
+    return _OTHERS.search(module.text(node)) is not None or any(
+        (made.name or "").startswith("torch.optim.") for made in creations(module, node)
+    )

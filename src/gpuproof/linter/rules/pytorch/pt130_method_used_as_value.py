@@ -39,6 +39,18 @@ Good:
     with torch.no_grad():
         torch.save(model.state_dict(), "/opt/ml/model/model.pt")
 
+Quiet: an attribute of the same name
+
+    import torch
+
+    class Resumed:
+        def load(self, checkpoint):
+            self.state_dict = checkpoint["scheduler"]
+
+        def start(self, optimizer):
+            self.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+            self.scheduler.load_state_dict(self.state_dict)
+
 Quiet: a decorator, a function that is passed on, an attribute of another object
 
     import torch
@@ -54,6 +66,7 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.flow.references import attribute_stores
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.fixing.edits import replace_node
@@ -98,6 +111,8 @@ def _methods(module: Module) -> Iterator[tuple[ast.expr, str]]:
             ):
                 yield item.context_expr, "a function is not a context manager (AttributeError or TypeError)"
     for node in module.nodes(ast.Attribute):
+        if attribute_stores(module, node.attr):
+            continue  # no method
         parent = module.parent(node)
         match node.attr, parent:
             case "parameters", ast.Call(args=[first, *_]) if first is node:

@@ -91,6 +91,17 @@ Good:
                 hits += (model(x).argmax(1) == y).sum().item()
         return hits
 
+Quiet: a loop that shows the first batch only
+
+    import torch
+    from data import loader
+
+    embedding = torch.nn.Embedding(50257, 256)
+    for tokens, labels in loader:
+        embedded = embedding(tokens)
+        print(embedded.shape)
+        break
+
 Quiet: a model that is compiled for another accelerator
 
     import torch
