@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuproof.catalogue import prices
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
@@ -35,6 +34,8 @@ def hourly_price(project: Project, name: str, use: str | None = None) -> Price |
 
 def hourly_text(price: Price, times: float = 1.0) -> str:
     """`~$1.41 an hour, price as of 2025-04-04`: marked if derived, dated if more than a year old."""
+    from gpuproof.catalogue import prices  # the catalogue takes long to import, and most scripts have no job
+
     return prices.hourly_text(price, today(), times)
 
 
