@@ -93,6 +93,49 @@ Quiet: attributes that are set somewhere, unknown bases, checks
     state.best = 0.0
     print(state.step, state.best, Net().training, getattr(state, "name", None))
 
+Quiet: an object with the name of its module, one name for two modules, generated modules
+
+    # file: run.sh
+    #SBATCH --gpus=1
+    srun python train.py
+    # file: text/__init__.py
+    from .lexicon import Lexicon
+
+    lexicon = Lexicon()
+    # file: text/lexicon.py
+    class Lexicon:
+        def lookup(self, word):
+            return [word]
+    # file: text/cleaners.py
+    from . import lexicon
+
+    def clean(word):
+        return lexicon.lookup(word)
+    # file: first/arguments.py
+    def first_arguments():
+        return []
+    # file: second/arguments.py
+    def second_arguments():
+        return []
+    # file: protos/__init__.py
+    VERSION = 1
+    # file: train.py
+    import torch
+    from protos import labels_pb2
+    from text.cleaners import clean
+
+    def first():
+        from first import arguments
+
+        return arguments.first_arguments()
+
+    def second():
+        from second import arguments
+
+        return arguments.second_arguments()
+
+    print(clean("a"), first(), second(), labels_pb2.Label())
+
 Quiet: a submodule
 
     # file: run.sh
@@ -126,6 +169,10 @@ from gpuproof.linter.source.test_files import is_test_file
 rule = Rule("PT151", "missing-attribute", Severity.ERROR, when="link", needs=("import",))
 
 
+_GENERATED = ("_pb2", "_pb2_grpc")
+"""Endings of modules that protoc generates."""
+
+
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     if not project.jobs_running(module) or module.unit.kind not in ("python", "cell-file"):
@@ -149,6 +196,8 @@ def _imports(module: Module) -> Iterator[Hit]:
             continue
         for alias in node.names:
             dotted = f"{base}.{alias.name}"
+            if alias.name.endswith(_GENERATED):
+                continue
             if alias.name == "*" or module_has(other, alias.name) or _is_module(module, other, dotted):
                 continue
             yield _hit(module, alias, other.title, alias.name, _names(other), "ImportError")
@@ -214,17 +263,33 @@ def _is_guarded(module: Module, node: ast.AST) -> bool:
 def _module_of(module: Module, node: ast.Name) -> Module | None:
     """The module of the project that a name stands for."""
     dotted = module.names.imports.get(node.id)
-    if dotted is None or module.binds(node.id):
+    if dotted is None or module.binds(node.id) or _is_imported_twice(module, node.id):
         return None
     other = module.loader.imported_module(module, dotted)
     if other is None or other is module:
         return None
     holder, _, last = dotted.rpartition(".")
-    package = module.loader.imported_module(module, holder) if holder.strip(".") else None
+    # `from . import nets` has the holder "", `from .. import nets` the holder ".".
+    package = module.loader.imported_module(module, holder if holder.strip(".") else f"{holder}.")
     # `from lib import nets`, where lib itself has a name nets.
     is_own = package is not None and package is not other and module_has(package, last)
     return (
         None if is_own or package is other or dotted.partition(".")[0] in sys.stdlib_module_names else other
+    )
+
+
+def _is_imported_twice(module: Module, name: str) -> bool:
+    """Whether functions of a module import different things under one name."""
+    return (
+        len(
+            {
+                (node.level, node.module, alias.name)
+                for node in module.nodes(ast.ImportFrom)
+                for alias in node.names
+                if name == (alias.asname or alias.name)
+            }
+        )
+        > 1
     )
 
 
