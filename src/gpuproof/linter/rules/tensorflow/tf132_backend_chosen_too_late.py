@@ -20,6 +20,16 @@ Good:
 
     model = keras.Sequential([keras.layers.Dense(1)])
 
+Quiet: a notebook that one may start again at a later cell
+
+    # file: train.ipynb
+    import os
+    os.environ["KERAS_BACKEND"] = "jax"
+    import keras
+    # %%
+    import os
+    os.environ["KERAS_BACKEND"] = "jax"
+
 Quiet: for programs that are started later
 
     import os
@@ -52,10 +62,12 @@ _READ_BY = {"KERAS_BACKEND": ("keras",), "TF_USE_LEGACY_KERAS": ("tensorflow",)}
 def check(module: Module, _: Project) -> Hits:
     if is_test(module):
         return
+    earlier = set[str]()
     for statement in module.tree.root.body:
         variable = _variable(statement)
-        if variable is None:
-            continue
+        if variable is None or variable in earlier:
+            continue  # set again, such as where the reader of a notebook starts again
+        earlier.add(variable)
         imported = [
             node
             for node in module.tree.root.body

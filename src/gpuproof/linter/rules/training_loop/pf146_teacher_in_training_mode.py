@@ -33,6 +33,28 @@ Good:
             torch.nn.functional.mse_loss(student(x), target).backward()
             optimizer.step()
 
+Quiet: a function that sets the teacher up
+
+    import torch
+    from recipe import instantiate
+
+    class Recipe:
+        def __init__(self, config):
+            self.teacher_model = self._setup_teacher(config)
+
+        def _setup_teacher(self, config):
+            model = instantiate(config)
+            model.eval()
+            return model
+
+        def train(self, student, loader, optimizer):
+            for x in loader:
+                with torch.no_grad():
+                    target = self.teacher_model(x)
+                torch.nn.functional.mse_loss(student(x), target).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
 Quiet: from the Hub, or a mean teacher
 
     import torch
@@ -99,7 +121,7 @@ def _may_be_evaluated(module: Module, made: list[Call]) -> bool:
                 continue
             # A function that creates the teacher.
             function = other.function_of(call.node)
-            is_home = function is not None and function in homes
+            is_home = function is not None and (function in homes or "teacher" in function.name.lower())
             if is_home or is_applied_to_teacher(other, call.receiver):
                 return True
         for call in calls_named(other, "parameters", "named_parameters", "state_dict"):
