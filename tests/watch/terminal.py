@@ -38,9 +38,9 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             try:
-                # As in a new terminal, also if the tests run in the background, where shells ignore both.
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+                # As in a new terminal, also if the tests run in the background, where shells ignore two of them, or under nohup.
+                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
                 # The size is there before the program looks.
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
                 os.execvpe(command[0], list(command), dict(environment))
