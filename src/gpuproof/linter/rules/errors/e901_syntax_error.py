@@ -83,6 +83,7 @@ Quiet: a Cookiecutter template
 import re
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -99,7 +100,6 @@ def check(unit: Unit, project: Project) -> Hits:
             what = "cell" if unit.kind == "notebook" else "file"
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
-        yield from _too_new(unit, project)
     elif unit.kind in ("cloudformation", "terraform", "request", "kubernetes", "compose"):
         from gpuproof.linter.templates.problems import problems as template_problems
 
@@ -115,22 +115,19 @@ def check(unit: Unit, project: Project) -> Hits:
             yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}{end}")
 
 
-def _too_new(unit: Unit, project: Project) -> Hits:
-    """The finding for an f-string that the Python of a job rejects."""
-    if not any(map(_has_older_python, project.jobs)) or (module := project.workspace.module(unit)) is None:
+@rule.job
+def check_version(job: JobDefinition, _: Project) -> Hits:
+    """The f-strings that the Python of a job rejects."""
+    version = (job.py_version.text or "") if job.py_version.is_sure else ""
+    if not re.fullmatch(r"py3\d+", version) or (3, int(version[3:])) >= FIRST_VERSION or job.script is None:
         return
-    for job in filter(_has_older_python, project.jobs_running(module)):
+    for module in local_modules(job.script):
+        unit = module.unit
         for offset, text in nested_quotes(unit.source)[:1]:
             before = unit.source[:offset]
             line, column = before.count("\n") + 1, offset - before.rfind("\n")
             yield rule.hit(
                 unit.span(line, column, line, column + len(text)),
-                f"Only Python 3.12 and later accept this string inside an f-string: SyntaxError with `{job.py_version.text}` ({job.title}).",
+                f"Only Python 3.12 and later accept this string inside an f-string: SyntaxError with `{version}` ({job.title}).",
                 remedy='Use other quotes inside the f-string, and no backslash, or py_version="py312".',
             )
-        return
-
-
-def _has_older_python(job: JobDefinition) -> bool:
-    version = (job.py_version.text or "") if job.py_version.is_sure else ""
-    return re.fullmatch(r"py3\d+", version) is not None and (3, int(version[3:])) < FIRST_VERSION
