@@ -236,7 +236,8 @@ def test_job_control_works_where_no_standard_stream_is_the_terminal(start: Start
     ready = tmp_path / "ready"
     terminal = start("bash", "--norc", "-i")
     terminal.expect("prompt> ")
-    script = f"'touch {ready}; sleep 1000'"
+    # Without a child: a Ctrl-Z between its vfork(2) and its execution stops the child only, and its parent waits for it.
+    script = f"': >{ready}; exec sleep 1000'"
     terminal.send(
         " ".join([*WATCH, "--", "sh", "-c", script, "</dev/null", f">{tmp_path}/log", "2>&1"]) + "\n"
     )
