@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-HIDDEN = "***"
-"""Printed instead of a secret."""
-
-_SECRET_NAME = re.compile(
-    r"secret|token|passw|passphrase|credential|private|cookie|signature|bearer|connection_?string|webhook"
-    r"|api_?key|access_?key|(^|_)(keys?|auth|pwd|pass|pat|dsn|jwt|license|salt)(_|$)",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"://[^/@\s]+@|-----BEGIN |\b(AKIA|ASIA)[A-Z0-9]{16}\b|\b(gh[opsu]|github_pat|hf|glpat|xox[a-z])[-_]\w{8,}"
-    r"|\bsk-[\w-]{8,}|\beyJ[\w-]{10,}\.",
-)
-"""A password in an address, private keys, and the prefixes of access keys of AWS, GitHub, Hugging Face, GitLab, Slack and OpenAI,
-and of JSON web tokens.
-
-Source: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
-"""
+from gpuproof.util.redaction import HIDDEN, is_secret
 
 
 @dataclass(frozen=True)
@@ -74,11 +57,6 @@ def redact(value: Any, key: str = "") -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether an environment variable looks like a secret, by its name or its value."""
-    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
 def format_calls(calls: Sequence[ApiCall]) -> list[tuple[str, str]]:
