@@ -63,6 +63,7 @@ def test_a_reading_has_everything_in_plain_units(scenario: Scenario):
         memory_mib=8000,
         reserved_mib=500,
         power_w=215.5,
+        temperature_c=71,
         clock_mhz=1695,
         throttle=0x4 | 0x1,
         processes={4711: 7900, 4712: -1},
@@ -71,7 +72,7 @@ def test_a_reading_has_everything_in_plain_units(scenario: Scenario):
         reading = open_nvml.read(0)
     assert (reading.utilization, reading.memory_utilization) == (87, 40)
     assert (reading.memory_used, reading.memory_reserved) == (8000 * MIB, 500 * MIB)
-    assert (reading.power_w, reading.sm_clock_mhz) == (215.5, 1695)
+    assert (reading.power_w, reading.temperature_c, reading.sm_clock_mhz) == (215.5, 71, 1695)
     assert reading.throttle == ("power cap",)
     assert reading.processes == ((4711, 7900 * MIB), (4712, None))
     assert reading.error is None
@@ -91,6 +92,7 @@ def test_a_reading_follows_the_time(scenario: Scenario):
     [
         ("nvmlDeviceGetUtilizationRates", "utilization"),
         ("nvmlDeviceGetPowerUsage", "power_w"),
+        ("nvmlDeviceGetTemperature", "temperature_c"),
         ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
         ("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle"),
     ],

@@ -74,6 +74,7 @@ def test_a_real_gpu_provides_every_reading():
     assert reading.utilization is not None
     assert reading.memory_used is not None
     assert reading.power_w is not None
+    assert reading.temperature_c is not None
 
 
 def test_the_energy_is_that_of_the_gpus_own_counter(cuda_torch: None):

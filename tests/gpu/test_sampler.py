@@ -10,8 +10,9 @@ import pytest
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
 from gpuproof.gpu import nvml, sampler
 from gpuproof.gpu.intensity.dcgm import WHOLE_GPU, Dcgm, Entity, Fields
+from gpuproof.gpu.nvml import MIB
 from gpuproof.gpu.sampler import Sampler, next_sample_time
-from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
+from gpuproof.gpu.telemetry import SENSORS, NvmlState, Sample, Telemetry
 from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
 
 ME = os.getpid()
@@ -80,6 +81,22 @@ def test_a_gpu_that_the_tree_works_on_is_used(scenario: Scenario):
     assert verdict.gpus[0].judged_by == "processes"
     assert verdict.gpus[0].first_use_s == 5
     assert telemetry.driver_version == "550.54.15"
+
+
+def test_the_series_have_the_same_steps_also_where_a_gpu_is_lost(scenario: Scenario):
+    scenario.gpu(0).at(0, temperature_c=40).at(
+        5, util=90, memory_mib=8000, power_w=250, temperature_c=71, processes={ME: 7900}
+    )
+    scenario.at(200, error=15)
+    telemetry = watch(scenario, 300)
+    (gpu,) = judge(ONE, telemetry).gpus
+    series = gpu.series
+    assert {len(getattr(series, name)) for name in SENSORS} == {len(series.values)}
+    busy, lost = int(100 / series.step_s), int(250 / series.step_s)
+    assert (series.values[busy], series.memory[busy]) == (90, 8000 * MIB)
+    assert (series.power_w[busy], series.temperature_c[busy]) == (250, 71)
+    assert {getattr(series, name)[lost] for name in ("values", *SENSORS)} == {None}
+    assert telemetry.gpus[0].device.series.temperature_c == series.temperature_c
 
 
 @pytest.mark.parametrize(

@@ -56,16 +56,20 @@ def error_line(output: str) -> str | None:
     return None
 
 
-def describe_exit(code: int) -> str:
-    """Describe an exit code in words; a negative code is minus the number of the signal that killed the script."""
+def describe_exit(code: int, *, hint: bool = True) -> str:
+    """Describe an exit code in words; a negative code is minus the number of the signal that killed the script.
+
+    Args:
+        hint: whether to say what SIGKILL may mean.
+    """
     if code >= 0:
         return f"exited with code {code}"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    hint = "; the kernel does that when memory runs out" if -code == signal.SIGKILL else ""
-    return f"was killed by {name}{hint}"
+    is_explained = hint and -code == signal.SIGKILL
+    return f"was killed by {name}" + ("; the kernel does that when memory runs out" if is_explained else "")
 
 
 def exit_code(code: int) -> int:

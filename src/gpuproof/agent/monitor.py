@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.agent.job import AgentJob, PlannedFlops
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
-from gpuproof.agent.verdict.evidence import Steps
+from gpuproof.agent.verdict.events import exit_event, host_events
+from gpuproof.agent.verdict.evidence import RunEvent, Steps
 from gpuproof.agent.verdict.gpus import hidden_gpus
 from gpuproof.agent.verdict.judge import used_reason
 from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
 from gpuproof.agent.verdict.mfu import host_mfu
+from gpuproof.agent.verdict.recent import RecentActivity, Wait
 from gpuproof.agent.verdict.schema import CPU_ONLY
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.agent.verdict.stragglers import HostFacts, find_straggler
 from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.framework_probe import read_packages
-from gpuproof.gpu.sampler import Sampler
+from gpuproof.gpu.nvml import GpuInfo
+from gpuproof.gpu.sampler import Sampler, cpu_count
 from gpuproof.gpu.telemetry import Sample, Telemetry
 
 _DISTRIBUTIONS = {"pytorch": "torch", "huggingface": "torch", "tensorflow": "tensorflow"}
@@ -33,6 +38,9 @@ _MOST_DOCUMENTS = 4096
 _LONGEST_COUNTS = 64 << 10
 _LONGEST_STEPS = 512 << 10
 """Bytes. The script may write anything into these folders."""
+_STEPS_EVERY_S = 5.0
+_MOST_LIVE_DOCUMENTS = 16
+"""While the script runs, the steps of so many of its processes are read."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class Monitor:
         settles: whether only a part of the script is watched, and work of the part before may still show in the first second.
         show: receives a summary of the newest sample, once a second.
         on_sample: receives each sample, with the GPUs of this host.
+        steps: the folder in which its processes record their steps, for what its GPUs wait for now.
     """
 
     def __init__(
@@ -97,6 +106,7 @@ class Monitor:
         left_out: Iterable[int] = (),
         age_s: float | None = None,
         settles: bool = False,
+        steps: Path | None = None,
     ) -> None:
         self._settings = settings
         self._show = show
@@ -106,6 +116,11 @@ class Monitor:
         self._environment = environment
         self._driver_problem: DriverProblem | None = None
         self._asked = False
+        self._steps = steps
+        self._steps_due = 0.0
+        self._infos: tuple[GpuInfo, ...] = ()
+        self._recent = RecentActivity(cpu_count=cpu_count(), has_peers=self._has_peers)
+        self._events: list[RunEvent] = []
         self._sampler = Sampler(
             roots,
             on_sample=self._on_sample,
@@ -157,6 +172,18 @@ class Monitor:
             self._driver_problem = driver_problem(built, runs, driver, versions)
         return self._driver_problem
 
+    def record_stop(self, kind: str, why: str) -> None:
+        """Record that the script is being ended.
+
+        Args:
+            kind: a kind of `gpuproof.agent.verdict.events`.
+        """
+        self._events.append(RunEvent(self._seconds(), kind, why))
+
+    def record_exit(self, code: int, *, is_failure: bool) -> None:
+        """Record that the script has ended; a negative code is minus the number of the signal that killed it."""
+        self._events.append(exit_event(self._seconds(), code, is_failure=is_failure))
+
     def expect(self, expectation: Expectation) -> None:
         """Replace what is expected of the script."""
         self._settings = replace(self._settings, expectation=expectation)
@@ -197,6 +224,7 @@ class Monitor:
         counts = list(read_documents(throughput, _LONGEST_COUNTS)) if throughput is not None else []
         return replace(
             _with_steps(verdict, telemetry, recorded),
+            events=host_events(telemetry, verdict.gpus, step_documents, self._sampler.began_at, self._events),
             throughput=host_throughput(counts),
             mfu=host_mfu(
                 verdict.gpus, counts, step_documents, self._settings.planned_flops, self._settings.hosts
@@ -204,6 +232,9 @@ class Monitor:
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
         )
+
+    def _seconds(self) -> float:
+        return round(max(time.time() - self._sampler.began_at, 0.0), 1)
 
     @property
     def _has_peers(self) -> bool:
@@ -220,13 +251,17 @@ class Monitor:
     def _on_sample(self, sample: Sample) -> None:
         tree = sample.tree
         if self._other_gpus is None:
-            self._other_gpus = hidden_gpus(self._host_devices, self._sampler.telemetry().gpus)
+            gpus = self._sampler.telemetry().gpus
+            self._other_gpus = hidden_gpus(self._host_devices, gpus)
+            self._infos = tuple(gpu.info for gpu in gpus)
         others = self._other_gpus
+        if others:
+            sample = replace(sample, gpus=tuple(gpu for gpu in sample.gpus if gpu.index not in others))
         if self._observer is not None:
-            own = tuple(gpu for gpu in sample.gpus if gpu.index not in others)
-            self._observer(replace(sample, gpus=own) if others else sample)
+            self._observer(sample)
         if self._show is None:
             return
+        waits = self._waits(sample)
         self._show(
             {
                 "seconds": round(sample.t, 1),
@@ -236,14 +271,24 @@ class Monitor:
                         "utilization": gpu.utilization,
                         "memory_used": gpu.memory_used,
                         "memory_total": gpu.memory_total,
+                        "power_w": gpu.power_w,
+                        "temperature_c": gpu.temperature_c,
+                        "waiting_for": wait.to_json() if (wait := waits.get(gpu.index)) else None,
                     }
                     for gpu in sample.gpus
-                    if gpu.index not in others
                 ],
                 "cores": round(sample.cpu.cores, 2) if sample.cpu else None,
                 "rss": tree.rss if tree else None,
             }
         )
+
+    def _waits(self, sample: Sample) -> dict[int, Wait]:
+        self._recent.add(sample)
+        if self._steps is not None and sample.t >= self._steps_due:
+            self._steps_due = sample.t + _STEPS_EVERY_S
+            documents = islice(read_documents(self._steps, _LONGEST_STEPS), _MOST_LIVE_DOCUMENTS)
+            self._recent.set_steps(sample.t, host_steps(documents))
+        return self._recent.waits(self._infos)
 
 
 def _with_steps(verdict: Verdict, telemetry: Telemetry, steps: Steps | None) -> Verdict:

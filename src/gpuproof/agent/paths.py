@@ -14,6 +14,15 @@ HOSTS_FILE_COPY = "etc-hosts"
 """The script's `/etc/hosts`, beside the run's `ml` folder."""
 
 
+def live_file(ml: Path) -> Path:
+    """Where the agent in a container leaves its newest sample, if the file exists.
+
+    Args:
+        ml: `/opt/ml`, or the folder that replaces it.
+    """
+    return ml / "input" / "config" / "gpuproof-live.json"
+
+
 @dataclass(frozen=True)
 class RunPaths:
     """Files of one run.

@@ -200,6 +200,7 @@ class Runner:
         monitor.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = supervisor.wait(monitor)
+        monitor.record_exit(code, is_failure=code != 0 and self._outcome.status != states.STOPPED)
         self._script_runs = False
         isolation.reaper.close()
         # Nothing is left to kill, unless the reaper itself was killed.
@@ -289,6 +290,7 @@ class Runner:
             launch.environment,
             self._environment.show_sample,
             lambda sample: self._pass_on(sample, progress),
+            steps=self._paths.steps,
         )
 
     def _pass_on(self, sample: Sample, progress: Progress | None) -> None:

@@ -70,6 +70,7 @@ class Supervisor:
         self._notifier = notifier
         self._deadlines = Deadlines()
         self._stopping = False
+        self._monitor: Monitor | None = None
         self._grace = job.stop_grace
 
     def script_started(self, at: float) -> None:
@@ -94,6 +95,7 @@ class Supervisor:
 
     def wait(self, monitor: Monitor) -> int:
         """Wait until the script has ended; returns its exit code, or minus the number of the signal that killed it."""
+        self._monitor = monitor
         sources = [self._reaper, self._signals, *([self._session] if self._session else [])]
         while True:
             ready, _, _ = select.select(sources, [], [], self._deadlines.wait(time.monotonic()))
@@ -131,11 +133,14 @@ class Supervisor:
     def stop_with_others(self, failure: Failure) -> None:
         """End the script, because all hosts end."""
         grace = self._job.stop_grace if failure.status == states.STOPPED else _HURRIED_GRACE
+        if not self._stopping:
+            self._record_stop(failure.text)
         self._end_script(min(grace, self._job.stop_grace))
 
     def _handle_stop_requests(self) -> None:
         while (request := self._signals.take()) is not None:
             if request is StopRequest.AT_ONCE:
+                self._record_stop("killed on request")
                 self._outcome.record(states.STOPPED, "killed on request")
                 self._reaper.kill()
                 self._report(states.STOPPED, "killed on request", of_host=True)
@@ -214,9 +219,14 @@ class Supervisor:
     ) -> None:
         if self._stopping:
             return
+        self._record_stop(why, code)
         self._outcome.record(status, why, secondary, code)
         self._end_script(self._job.stop_grace if grace is None else min(grace, self._job.stop_grace))
         self._report(status, why, secondary, code, of_host=of_host)
+
+    def _record_stop(self, why: str, code: StopReason | None = None) -> None:
+        if self._monitor is not None:
+            self._monitor.record_stop("stop" if code is None else code.value, why)
 
     def _report(
         self,

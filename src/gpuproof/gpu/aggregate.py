@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuproof.gpu.gpu_stats import GpuStats
+from gpuproof.gpu.gpu_stats import GpuStats, SensorSeries
 from gpuproof.gpu.intensity import IntensityStats
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading, TreeReading
@@ -60,7 +60,7 @@ class Aggregator:
             visible_devices=visible_devices,
         )
         self._gpus = [_GpuAggregator(info, first_step_s, age_s, settles) for info in gpus]
-        self._waiting = _WaitingAggregator(cpu_count)
+        self._waiting = WaitingAggregator(cpu_count)
         self._tree: ProcessTelemetry | None = None
         self._tree_before: TreeReading | None = None
         self._shm: ShmReading | None = None
@@ -141,6 +141,7 @@ class _GpuAggregator:
         self._own = GpuStats(first_step_s)
         self._device = GpuStats(first_step_s)
         self._above_baseline = GpuStats(first_step_s)
+        self._sensors = SensorSeries(first_step_s)
         self._own_intensity = IntensityStats()
         self._device_intensity = IntensityStats()
         self._idle_power_w: float | None = None
@@ -156,8 +157,8 @@ class _GpuAggregator:
     def telemetry(self) -> GpuTelemetry:
         return replace(
             self._sum,
-            own=self._own.work(),
-            device=self._device.work(),
+            own=self._own.work(self._sensors),
+            device=self._device.work(self._sensors),
             above_baseline=self._above_baseline.work(),
             intensity=(self._own_intensity if self.own_seen else self._device_intensity).intensity(
                 idle_power_w=self._idle_power_w,
@@ -170,6 +171,7 @@ class _GpuAggregator:
     def add(
         self, t: float, dt: float, reading: GpuReading, tree: frozenset[int], foreign_pids: frozenset[int]
     ) -> None:
+        self._sensors.add(dt, reading)
         if reading.error is not None:
             self._add_failure(t, dt, reading.error)
             return
@@ -325,7 +327,7 @@ def _own_memory(reading: GpuReading, own: list[int | None], *, shared: bool) -> 
     return None if shared else reading.memory_used
 
 
-class _WaitingAggregator:
+class WaitingAggregator:
     """Totals of the activity while the job's GPUs waited."""
 
     def __init__(self, cpu_count: int) -> None:

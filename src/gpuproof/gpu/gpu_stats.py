@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpuproof.gpu.telemetry import Series, Work
+from dataclasses import replace
+
+from gpuproof.gpu.nvml import GpuReading
+from gpuproof.gpu.telemetry import SENSORS, Series, Work
 
 BUCKETS = 120
 """Maximum number of values in a series; once it is reached, each value covers twice the time."""
@@ -62,8 +65,13 @@ class GpuStats:
         """Skip `dt` seconds without a reading."""
         self._series.add(dt, None)
 
-    def work(self) -> Work:
-        """Return the totals so far."""
+    def work(self, sensors: SensorSeries | None = None) -> Work:
+        """Return the totals so far.
+
+        Args:
+            sensors: of the same GPU, which has had the same seconds added.
+        """
+        series = self._series.series()
         window_s = sum(self._seconds_at)
         return Work(
             held_s=self._held_s,
@@ -81,7 +89,7 @@ class GpuStats:
             )
             if self._working_s
             else (),
-            series=self._series.series(),
+            series=series if sensors is None else sensors.added_to(series),
         )
 
     def _add_use(self, t: float, dt: float, utilization: int, throttle: tuple[str, ...]) -> None:
@@ -140,6 +148,23 @@ class SeriesBuilder:
             self._step *= 2
         self._known.append(0.0)
         self._sums.append(0.0)
+
+
+class SensorSeries:
+    """Memory, power and temperature of a GPU over time."""
+
+    def __init__(self, first_step_s: float) -> None:
+        self._builders = {name: SeriesBuilder(first_step_s) for name in SENSORS}
+
+    def add(self, dt: float, reading: GpuReading) -> None:
+        """Add the last `dt` seconds."""
+        for name, value in zip(SENSORS, (reading.memory_used, reading.power_w, reading.temperature_c)):
+            self._builders[name].add(dt, value)
+
+    def added_to(self, series: Series) -> Series:
+        """A series of the same steps with what is known of the sensors."""
+        read = {name: builder.series().values for name, builder in self._builders.items()}
+        return replace(series, **{name: values for name, values in read.items() if set(values) != {None}})
 
 
 def _percentile(seconds_at: list[float], share: float) -> float:

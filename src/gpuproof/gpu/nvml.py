@@ -32,6 +32,8 @@ _THROTTLE_REASONS = (
     (0x100, "display clocks"),
 )
 _SM_CLOCK = 1
+_CORE_SENSOR = 0
+"""The temperature of the GPU itself (nvmlTemperatureSensors_t)."""
 _ECC_KINDS = (0, 1)
 """Corrected and uncorrected errors (nvmlMemoryErrorType_t)."""
 _VOLATILE = 0
@@ -88,6 +90,7 @@ class GpuReading:
         utilization: percent of the last sample period (1/6 s to 1 s) in which a kernel ran.
         memory_utilization: percent of that period in which device memory was read or written.
         memory_used: bytes in use, without the driver's reserve if `memory_reserved` is known.
+        temperature_c: of the GPU's core, in degrees Celsius.
         processes: (process id, bytes or `None`) of every process with a compute context; process ids as the host
             numbers them; `None` where they cannot be listed.
         process_utilization: (process id, percent of the SMs); read only for shared GPUs.
@@ -105,6 +108,7 @@ class GpuReading:
     memory_total: int | None = None
     memory_reserved: int | None = None
     power_w: float | None = None
+    temperature_c: int | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None
     processes: tuple[tuple[int, int | None], ...] | None = None
@@ -208,6 +212,11 @@ class Nvml:
         if memory is None:
             memory = read_field("memory 1", lambda: p.nvmlDeviceGetMemoryInfo(handle))
         power = read_field("power", lambda: p.nvmlDeviceGetPowerUsage(handle))
+        temperature = read_field("temperature", lambda: p.nvmlDeviceGetTemperature(handle, _CORE_SENSOR))
+        if temperature is None:
+            temperature = read_field(
+                "temperature 2", lambda: p.nvmlDeviceGetTemperatureV(handle, _CORE_SENSOR)
+            )
         clock = read_field("clock", lambda: p.nvmlDeviceGetClockInfo(handle, _SM_CLOCK))
         throttle = read_field("throttle", lambda: p.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         if throttle is None:
@@ -225,6 +234,7 @@ class Nvml:
             memory_total=None if memory is None else int(memory.total),
             memory_reserved=None if memory is None else getattr(memory, "reserved", None),
             power_w=None if power is None else power / 1000,
+            temperature_c=temperature,
             sm_clock_mhz=clock,
             throttle=None if throttle is None else throttle_reasons(throttle),
             processes=None if processes is None else tuple((p.pid, p.usedGpuMemory) for p in processes),

@@ -84,6 +84,8 @@ class Sampler:
         self._dcgm: Dcgm | None = None
         self._gpu_indexes: range = range(0)
         self._began = 0.0
+        self.began_at = 0.0
+        """When sampling began, as Unix time."""
         self._last: Sample | None = None
         self._samples = 0
         self._last_query_us: dict[int, int] = {}
@@ -105,13 +107,13 @@ class Sampler:
         Args:
             timeout: in seconds.
         """
-        self._began = self._clock()
+        self._began, self.began_at = self._clock(), time.time()
         self._thread.start()
         return self._first_taken.wait(timeout)
 
     def start(self) -> None:
         """Start sampling. NVML is opened in the thread, so this returns at once."""
-        self._began = self._clock()
+        self._began, self.began_at = self._clock(), time.time()
         self._started.set()
         if self._thread.ident is None:
             self._thread.start()

@@ -45,10 +45,25 @@ class Sample:
 
 @dataclass(frozen=True)
 class Series:
-    """Values over time in equal steps, for a sparkline; `None` for unknown values."""
+    """A GPU over time: means over equal steps; `None` for unknown values.
+
+    Args:
+        step_s: length of a step in seconds.
+        values: utilization for the job, in percent.
+        memory: bytes in use by all processes; this and what follows have as many values as `values`, or none if unknown.
+        power_w: power in watts.
+        temperature_c: temperature in degrees Celsius.
+    """
 
     step_s: float = 1.0
     values: tuple[float | None, ...] = ()
+    memory: tuple[float | None, ...] = ()
+    power_w: tuple[float | None, ...] = ()
+    temperature_c: tuple[float | None, ...] = ()
+
+
+SENSORS = ("memory", "power_w", "temperature_c")
+"""The values of a `Series` that are the device's, for all processes."""
 
 
 @dataclass(frozen=True)

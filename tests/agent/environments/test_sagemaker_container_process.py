@@ -345,6 +345,13 @@ def test_a_gpu_that_worked_is_in_the_verdict(container: Container, machine: Scen
     assert done.code == 0
     assert done.verdict["outcome"] == "used"
     assert done.verdict["gpus"][0]["peak_memory"] == 9000 * 2**20
+    series = done.verdict["gpus"][0]["series"]
+    assert 9000 * 2**20 in series["memory"]
+    assert 60 in series["temperature_c"]
+    first, last = done.verdict["events"]
+    assert (first["kind"], last["kind"]) == ("first-use", "end")
+    assert last["label"] == "the script exited with code 0"
+    assert 0 <= first["seconds"] <= last["seconds"]
     assert container.run["gpu_requirement_met"] is True
 
 
@@ -375,6 +382,8 @@ def test_an_unused_gpu_ends_the_job_with_a_message(
     assert container.failure.startswith("[gpu-unused] no GPU did any work in the first 4 s")
     assert container.run["status"] == status
     assert container.run["stopped_for_unused_gpu"] is True
+    kinds = [event["kind"] for event in done.verdict["events"]]
+    assert kinds == ["gpu-unused", "failure" if action == "fail" and code else "end"]
     assert (container.ml / "checkpoints/saved").exists()
 
 
@@ -389,3 +398,17 @@ def test_a_verdict_that_is_too_long_for_a_line_goes_without_its_series() -> None
     assert len(line) < LONGEST_LINE < len(json.dumps(whole))
     read = Verdict.from_json(json.loads(line.partition(" ")[2]))
     assert [gpu.index for gpu in read.gpus] == [0, 1, 2, 3]
+
+
+def test_a_line_that_is_too_long_first_loses_what_the_sensors_measured() -> None:
+    from gpuproof.agent.environments.sagemaker_container import LONGEST_LINE, verdict_line
+    from gpuproof.agent.verdict import GpuVerdict, Verdict
+    from gpuproof.gpu.telemetry import Series
+
+    values = (50.0,) * 10_000
+    series = Series(1.0, values, memory=(9e9,) * 10_000, power_w=values, temperature_c=values)
+    gpus = tuple(GpuVerdict(index, peak_memory=1 << 33, series=series) for index in range(4))
+    line = verdict_line(Verdict("used", "so", gpus=gpus).to_json())
+    assert len(line) < LONGEST_LINE
+    read = Verdict.from_json(json.loads(line.partition(" ")[2]))
+    assert [gpu.series for gpu in read.gpus] == [Series(1.0, values)] * 4

@@ -22,6 +22,7 @@ def test_a_point_is_the_mean_over_time_of_its_samples() -> None:
     point = values(series.take(1000.0, 4.0))
     assert point["gpu_utilization", 0] == 0.4
     assert point["gpu_power", 0] == 175.0
+    assert point["gpu_temperature", 0] == 61
 
 
 def test_each_point_has_only_the_samples_since_the_last_one() -> None:
@@ -42,7 +43,7 @@ def test_the_working_share_is_what_the_performance_counters_say() -> None:
 
 def test_unknown_values_are_no_series() -> None:
     series = Series(list, list)
-    series.add(sample(1.0, utilization=None, power_w=None, memory_used=None))
+    series.add(sample(1.0, utilization=None, power_w=None, memory_used=None, temperature_c=None))
     assert series.take(1.0, 1.0).values == ()
 
 
@@ -75,6 +76,7 @@ def test_files_that_the_script_has_overwritten_lose_only_their_own_series() -> N
         ("gpu_utilization", 0),
         ("gpu_memory_used", 0),
         ("gpu_power", 0),
+        ("gpu_temperature", 0),
     }
 
 

@@ -173,6 +173,7 @@ def test_the_textfile_of_node_exporter_has_series_and_summary(run: SinkRun, tmp_
         "run": "train-cats-1",
     }
     assert families["gpuproof_gpu_memory_used_bytes"][0].value == 9e9
+    assert families["gpuproof_gpu_temperature_celsius"][0].value == 61
     (verdict,) = families["gpuproof_verdict"]
     assert verdict.labels["outcome"] == "used"
     numbers = {line.labels["name"]: line.value for line in families["gpuproof_summary"]}

@@ -20,7 +20,8 @@ from gpuproof.agent.verdict import (
     judge,
     merge_hosts,
 )
-from gpuproof.gpu.telemetry import NvmlState
+from gpuproof.gpu.nvml import MIB
+from gpuproof.gpu.telemetry import NvmlState, Series
 from support.gpu_timelines import JOB, SPINNING, Timeline, cpu, gpu, watched
 
 FOUR = Expectation(4, "A10G", "instance_type: ml.g5.12xlarge", required=True)
@@ -174,6 +175,30 @@ def test_a_verdict_of_a_newer_agent_is_unknown_and_not_hidden(change: dict[str, 
     verdict = merged(report(*[WORKING] * 4), HostReport({**newer.verdict, **change}))
     assert verdict.outcome == USED
     assert verdict.hosts[1].outcome == UNKNOWN
+
+
+def test_each_gpu_of_several_hosts_keeps_its_series():
+    hot = gpu(90, **BUSY, since=5, temperature_c=71)
+    first, second = merged(report(hot, hot), report(WORKING, WORKING)).to_json()["gpus"][1:3]
+    assert first["series"]["values"][-1] == 90
+    assert first["series"]["memory"][-1] == 8000 * MIB
+    assert first["series"]["power_w"][-1] == 200
+    assert first["series"]["temperature_c"][:6] == [None] * 4 + [71, 71]
+    assert len({len(first["series"][name]) for name in ("values", "memory", "power_w", "temperature_c")}) == 1
+    assert (second["host"], second["series"].keys()) == (
+        "algo-2",
+        {"step_s", "values", "memory", "power_w"},
+    )
+
+
+def test_a_document_with_utilization_only_as_of_older_releases_is_readable():
+    document = report(WORKING).verdict
+    assert document is not None
+    (known,) = document["gpus"]
+    older = {**known, "series": {"step_s": 1.0, "values": [0, 90.125, None]}}
+    verdict = Verdict.from_json({**document, "gpus": [older]})
+    assert verdict.gpus[0].series == Series(1.0, (0, 90.125, None))
+    assert verdict.to_json()["gpus"][0]["series"] == {"step_s": 1.0, "values": [0, 90, None]}
 
 
 def test_a_single_hosts_document_has_none_of_the_keys_of_several():

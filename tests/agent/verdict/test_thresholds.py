@@ -1,4 +1,4 @@
-"""How much work counts as use: the table in `docs/verdict.md`, case by case."""
+"""How much work counts as use: the table in `docs/verdict-reference.md`, case by case."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from gpuproof.gpu.nvml import GpuReading
 from gpuproof.gpu.telemetry import Telemetry
 from support.gpu_timelines import JOB, STRANGER, Timeline, gpu, watched
 
-DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "verdict.md").read_text()
+DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "verdict-reference.md").read_text()
 CASES = re.findall(
     r"^\| (.+?) \| (\d+) s \| (\d+) % for ([\d.]+) s \| `([\w-]+)` \|$", DOCUMENTATION, re.MULTILINE
 )

@@ -75,6 +75,11 @@ model.save("last.keras")
     evaluation, checkpoint = (document["locations"][name] for name in ("evaluation", "checkpoint"))
     assert (evaluation["what"], evaluation["line"]) == ("evaluate in fit", line_of(code, "model.fit"))
     assert evaluation["count"] == 3
+    events = sorted(document["events"])
+    assert [number for _, kind, number in events if kind == "epoch"] == [0, 1, 2]
+    kinds = [kind for _, kind, _ in events]
+    assert (kinds[0], kinds.count("evaluation")) == ("epoch", 4)
+    assert kinds.index("evaluation") < kinds.index("checkpoint")
     assert (checkpoint["what"], checkpoint["line"]) == ("ModelCheckpoint", line_of(code, "ModelCheckpoint("))
 
 

@@ -14,6 +14,7 @@ import pytest
 from gpuproof.agent.monitor import read_documents
 from gpuproof.agent.verdict import evidence
 from gpuproof.agent.verdict.steps import host_steps
+from gpuproof.runtime.steps.events import EventTimes
 from gpuproof.runtime.steps.ledger import PHASES, Ledger
 from gpuproof.runtime.steps.recorder import Recorder
 
@@ -32,7 +33,7 @@ class Training:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.time = Time()
-        self.recorder = Recorder(str(folder), self.time)
+        self.recorder = Recorder(str(folder), self.time, self.time)
 
     def spend(self, phase: str, seconds: float) -> None:
         self.recorder.begin(phase)
@@ -44,6 +45,9 @@ class Training:
         self.spend("backward", 2.0)
         self.recorder.commit_passes()
         self.recorder.step()
+
+    def events(self) -> list[list[Any]]:
+        return sorted(self.recorder.document()["events"])
 
     def phases(self) -> dict[str, float]:
         return {name: value for name, value in self.recorder.document()["phases"].items() if value}
@@ -135,6 +139,76 @@ def test_an_evaluation_after_the_last_step_counts_and_the_end_of_the_script_does
         "forward": 1.0,
         "backward": 2.0,
     }
+
+
+def test_the_times_of_epochs_evaluations_and_checkpoints_are_recorded(training: Training) -> None:
+    training.recorder.epoch(0)
+    training.step()  # to 103
+    training.spend("evaluation", 2.0)
+    training.recorder.epoch(1)  # at 105
+    training.step()  # to 108
+    training.recorder.open_pass()
+    training.spend("forward", 5.0)
+    training.recorder.close_pass()
+    training.recorder.begin("checkpoint")  # at 113
+    training.spend("evaluation", 0.5)
+    training.recorder.end("checkpoint")
+    assert training.events() == [
+        [100.0, "epoch", 0],
+        [103.0, "evaluation", None],
+        [105.0, "epoch", 1],
+        [108.0, "evaluation", None],
+        [113.0, "checkpoint", None],
+    ]
+
+
+def test_an_epoch_of_a_loop_begins_with_its_pass_which_is_no_evaluation(training: Training) -> None:
+    training.recorder.open_pass()
+    training.spend("input", 1.0)
+    training.recorder.commit_passes(0)
+    training.step()
+    training.recorder.open_pass()
+    training.spend("input", 1.0)
+    training.recorder.commit_passes(1)
+    training.recorder.close()
+    assert training.events() == [[100.0, "epoch", 0], [104.0, "epoch", 1]]
+
+
+def test_a_single_call_of_a_model_and_a_pass_before_the_first_step_are_no_events(training: Training) -> None:
+    training.recorder.open_pass()
+    training.spend("input", 1.0)
+    training.recorder.close_pass()
+    training.step()
+    training.recorder.begin("evaluation", is_event=False)
+    training.recorder.end("evaluation")
+    assert training.events() == []
+
+
+def test_an_evaluation_that_is_open_at_the_end_is_an_event(training: Training) -> None:
+    training.step()
+    training.recorder.open_pass()
+    training.spend("forward", 5.0)
+    training.recorder.close()
+    assert training.events() == [[103.0, "evaluation", None]]
+
+
+def test_of_many_events_every_kth_is_kept() -> None:
+    times = EventTimes()
+    for number in range(5000):
+        times.add("epoch", 10.0 * number, number)
+        times.add("evaluation", 10.0 * number + 5)
+    found = times.to_json()
+    epochs = [number for _, kind, number in found if kind == "epoch"]
+    assert epochs == list(range(0, 5000, 64))
+    assert len(found) == 2 * len(epochs)
+    assert len(json.dumps(found)) < 8000
+
+
+def test_the_files_of_a_checkpoint_are_one_event() -> None:
+    times = EventTimes()
+    for at in (100.0, 100.4, 100.8, 160.0, 160.2):
+        times.add("checkpoint", at)
+    assert times.to_json() == [[100.0, "checkpoint", None], [160.0, "checkpoint", None]]
 
 
 def test_epochs_add_up_to_the_run(training: Training) -> None:

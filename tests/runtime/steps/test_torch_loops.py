@@ -138,6 +138,7 @@ def test_an_evaluation_that_dominates(tmp_path: Path, body: str, time_steps: Tim
     assert record["steps"] == 11
     assert record["locations"]["evaluation"]["line"] == timed.line("in DataLoader(Images")
     assert all(epoch["phases"]["evaluation"] for epoch in record["epochs"])
+    assert [kind for _, kind, _ in sorted(record["events"])] == ["epoch", "evaluation"] * 3
     assert record["locations"]["input"]["line"] == timed.line("for x, y in DataLoader(data")
     assert record["phases"]["input"] < record["phases"]["evaluation"] / 2
 

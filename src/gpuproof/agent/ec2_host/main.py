@@ -29,6 +29,7 @@ from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.transfer.checkpoints import Checkpoints
 from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel
 from gpuproof.agent.ec2_host.transfer.jupyter_access import JupyterAccess
+from gpuproof.agent.ec2_host.transfer.live_samples import LIVE, LiveSamples
 from gpuproof.agent.ec2_host.transfer.log_copy import LogCopy
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 from gpuproof.agent.ec2_host.transfer.report import End, Reports
@@ -155,6 +156,8 @@ class EC2Host:
         self._reports.enter("Training")
         watch.raises = False
         self._end.script_started = time.time()
+        live = LiveSamples(_ML, self._reports.address(LIVE))
+        live.begin()
         job = JobProcess(self._command(), self._log)
         access = JupyterAccess(_ML, self._reports.address(SERVER)) if parameters.machine else None
         stopped_by: Event | None = None
@@ -170,8 +173,10 @@ class EC2Host:
             self._checkpoints.poll()
             if self._log.problem:
                 self._log_copy.poll()
+            live.poll()
             if access is not None:
                 access.poll()
+        live.finish()
         self._end.exit_code = code
         results = HostResults(self._aws, parameters, _ML, watch.wait)
         if stopped_by is not None:

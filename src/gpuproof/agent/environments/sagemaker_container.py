@@ -6,6 +6,7 @@ The agent may be process 1, in an image with nothing but Python and a file syste
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -29,10 +30,11 @@ from gpuproof.agent.environments.sagemaker_job import (
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.agent.output import Sink
-from gpuproof.agent.paths import ContainerPaths, RunPaths
+from gpuproof.agent.paths import ContainerPaths, RunPaths, live_file
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.cuda_compat import read_driver_library
 from gpuproof.gpu.nvml import count_gpus
+from gpuproof.gpu.telemetry import SENSORS
 from gpuproof.util.atomic import write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
@@ -136,7 +138,11 @@ class ContainerEnvironment:
         return dict(os.environ)
 
     def show_sample(self, sample: Mapping[str, Any]) -> None:
-        """Discard the sample: a container has no progress display."""
+        """Write the sample for the program of an instance on EC2, which has made the file; elsewhere discard it."""
+        path = live_file(self._container.base)
+        with contextlib.suppress(OSError):
+            if path.exists():
+                write_json(path, {"time": time.time(), **sample})
 
     def store_verdict(self, verdict: Mapping[str, Any]) -> None:
         self._verdict = verdict
@@ -163,16 +169,28 @@ class ContainerEnvironment:
 
 
 def verdict_line(verdict: Mapping[str, Any]) -> str:
-    """The verdict on one line, without its series, epochs and windows of steps if it would be too long."""
-    line = json.dumps(verdict, separators=(",", ":"))
+    """The verdict on one line. If it would be too long, it is without what the sensors measured over time; if that is not
+    enough, also without its series, epochs and windows of steps.
+    """
+    line = _line(verdict)
     if len(line) > LONGEST_LINE:
-        gpus = [{name: value for name, value in gpu.items() if name != "series"} for gpu in verdict["gpus"]]
-        shorter: dict[str, Any] = {**verdict, "gpus": gpus}
+        gpus = [{**gpu, "series": _without(gpu["series"], *SENSORS)} for gpu in verdict["gpus"]]
+        line = _line({**verdict, "gpus": gpus})
+    if len(line) > LONGEST_LINE:
+        shorter: dict[str, Any] = {**verdict, "gpus": [_without(gpu, "series") for gpu in verdict["gpus"]]}
         if steps := verdict.get("steps"):
             ranks = [{**rank, "epochs": [], "windows": []} for rank in steps["ranks"]]
             shorter["steps"] = {**steps, "epochs": [], "ranks": ranks}
-        line = json.dumps(shorter, separators=(",", ":"))
+        line = _line(shorter)
     return VERDICT_MARKER + line
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _without(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in names}
 
 
 def log_message(text: str, marker: str = MESSAGE_MARKER) -> None:

@@ -28,6 +28,7 @@ METRICS = {
     "gpu_tensor_active": Metric("1", "gpu", "Share of the cycles in which the GPU's tensor cores worked."),
     "gpu_memory_used": Metric("By", "gpu", "Memory of the GPU in use."),
     "gpu_power": Metric("W", "gpu", "Power that the GPU draws."),
+    "gpu_temperature": Metric("Cel", "gpu", "Temperature of the GPU."),
     "throughput": Metric("{example}/s", "", "Examples per second that the script has counted."),
     "step_seconds": Metric("s", "", "Mean time of a training step."),
     "step_share": Metric("1", "phase", "Share of the training steps' time that a phase takes."),

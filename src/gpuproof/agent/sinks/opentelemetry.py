@@ -24,6 +24,7 @@ _NAMES = {
     "gpu_utilization": "hw.gpu.utilization",
     "gpu_memory_used": "hw.gpu.memory.usage",
     "gpu_power": "hw.power",
+    "gpu_temperature": "hw.temperature",
 }
 """The names of the semantic conventions; other metrics are in the namespace `gpuproof`."""
 _SUM = ("gpu_memory_used",)

@@ -24,6 +24,7 @@ _SUFFIXES = {
     "1": "_ratio",
     "By": "_bytes",
     "W": "_watts",
+    "Cel": "_celsius",
     "s": "",
     "{example}/s": "_examples_per_second",
 }

@@ -94,6 +94,8 @@ def _values(gpu: GpuReading) -> Iterator[tuple[str, float]]:
         yield "gpu_memory_used", gpu.memory_used
     if gpu.power_w is not None:
         yield "gpu_power", gpu.power_w
+    if gpu.temperature_c is not None:
+        yield "gpu_temperature", gpu.temperature_c
     if gpu.counters is not None:
         if gpu.counters.sm_active is not None:
             yield "gpu_working", gpu.counters.sm_active

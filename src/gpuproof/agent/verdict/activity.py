@@ -1,6 +1,6 @@
 """Classifies what a busy GPU did: NVML's utilization is the share of time in which some kernel ran, however little it did.
 
-Docs: docs/verdict.md, "What a busy GPU did", has each class with its evidence, thresholds and sources.
+Docs: docs/verdict-reference.md, "What a busy GPU did", has each class with its evidence, thresholds and sources.
 """
 
 from __future__ import annotations

@@ -211,6 +211,23 @@ class Steps:
     straggler: Straggler | None = None
 
 
+@dataclass(frozen=True)
+class RunEvent:
+    """Something that happened during a run.
+
+    Args:
+        seconds: since monitoring began on the host.
+        kind: `first-use`, `epoch`, `evaluation`, `checkpoint`, `lost-gpu`, `stop`, `gpu-unused`, `failure` or `end`.
+        label: for people, such as `epoch 3`; epochs are counted from 1.
+        host: where it happened; `None` in the verdict of a single host.
+    """
+
+    seconds: float
+    kind: str
+    label: str
+    host: str | None = None
+
+
 def intensity_from(value: Mapping[str, Any] | None) -> Intensity | None:
     """Convert `asdict` of an `Intensity` back; unknown keys are ignored. The functions below do the same for their types."""
     return Intensity(**known_fields(Intensity, value)) if value else None

@@ -118,7 +118,7 @@ def gaps(gpus: Sequence[GpuVerdict]) -> list[str]:
 
 
 def did_work(work: Work) -> bool:
-    """Whether a GPU did more than a negligible amount of work; `docs/verdict.md` has a table of cases."""
+    """Whether a GPU did more than a negligible amount of work; `docs/verdict-reference.md` has a table of cases."""
     if work.busy_s >= ENOUGH_BUSY_S:
         return True
     if work.busy_s < MIN_BUSY_S or work.busy_s < MIN_BUSY_SHARE * work.held_s:

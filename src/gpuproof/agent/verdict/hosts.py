@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
 from gpuproof.agent.verdict.energy import job_energy
+from gpuproof.agent.verdict.events import job_events
 from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.gpus import busy_text, gaps
 from gpuproof.agent.verdict.mfu import job_mfu
@@ -126,6 +127,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         energy=job_energy(host.energy for host in hosts),
         steps=steps,
         hosts=hosts,
+        events=job_events({name: read[name].events for name in names if name in read}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from gpuproof.agent.verdict.evidence import (
     Activity,
     Intensity,
     Mfu,
+    RunEvent,
     Steps,
     activity_from,
     intensity_from,
@@ -17,7 +18,7 @@ from gpuproof.agent.verdict.evidence import (
     steps_from,
 )
 from gpuproof.agent.verdict.evidence import known_fields as _known
-from gpuproof.gpu.telemetry import Series
+from gpuproof.gpu.telemetry import SENSORS, Series
 
 VERSION = 2
 """Version 1 has no outcomes `partly used` and `occupied`, and none of the keys of `evidence.py`."""
@@ -52,6 +53,8 @@ OPTIONAL_KEYS = (
     "energy",
     "ecc_errors",
     "energy_j",
+    "events",
+    *SENSORS,
 )
 """Keys that a document has only if there is something in them."""
 
@@ -270,6 +273,7 @@ class Verdict:
         energy: of the GPUs; `None` if no power could be read.
         hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
             their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
+        events: what happened, for the time axis of a report, in the order of time; at most 200.
     """
 
     outcome: str
@@ -297,14 +301,20 @@ class Verdict:
     mfu: Mfu | None = None
     energy: Energy | None = None
     hosts: tuple[HostVerdict, ...] = ()
+    events: tuple[RunEvent, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the verdict to plain values for `json.dump`; floats are rounded to three decimals, those below 1 to four digits.
+        """Convert the verdict to plain values for `json.dump`; floats are rounded to three decimals, those below 1 to four digits,
+        series to whole numbers.
 
         Keys of parts that there are none of, such as hosts and throughput, are left out.
         """
         document = _rounded(asdict(self))
-        for part in (document, *document["gpus"], *document["bottlenecks"]):
+        series = [gpu["series"] for gpu in document["gpus"]]
+        for each in series:
+            each.update({name: _whole(each[name]) for name in ("values", *SENSORS)})
+        parts = (document, *document["gpus"], *series, *document["bottlenecks"], *document["events"])
+        for part in parts:
             for name in OPTIONAL_KEYS:
                 if not part.get(name, True):
                     del part[name]
@@ -349,6 +359,7 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
         mfu=mfu_from(value.get("mfu")),
         energy=_energy(value),
         hosts=tuple(_host(host) for host in value.get("hosts", ())),
+        events=tuple(RunEvent(**_known(RunEvent, event)) for event in value.get("events") or ()),
     )
     verdict = Verdict(**known)
     # Version 1 called all of these `used`.
@@ -394,11 +405,17 @@ def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
     series = value.get("series") or {}
     known.update(
         active_window=(window[0], window[1]) if window else None,
-        series=Series(series.get("step_s", 1.0), tuple(series.get("values", ()))),
+        series=Series(
+            series.get("step_s", 1.0), *(tuple(series.get(name) or ()) for name in ("values", *SENSORS))
+        ),
         intensity=intensity_from(value.get("intensity")),
         activity=activity_from(value.get("activity")),
     )
     return GpuVerdict(**known)
+
+
+def _whole(values: Iterable[float | None]) -> list[int | None]:
+    return [None if value is None else round(value) for value in values]
 
 
 def _rounded(value: Any) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Protocol, Union
 
+from gpuproof.runtime.steps.events import CHECKPOINT, EPOCH, EVALUATION, EventTimes
 from gpuproof.runtime.steps.ledger import Ledger
 from gpuproof.runtime.steps.location import Locations, Place
 from gpuproof.util.atomic import write_bytes
@@ -75,11 +76,18 @@ class Recorder:
 
     Args:
         folder: where `PID.json` is written, at most once a second.
+        unix_time: replaced in tests, like `now`.
     """
 
-    def __init__(self, folder: str, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        folder: str,
+        now: Callable[[], float] = time.perf_counter,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
         self._folder = Path(folder)
         self._now = now
+        self._unix_time = unix_time
         self._notes: list[str] = []
         self.before_close: Callable[[], None] | None = None
         """Ends the last step, where a hook ends steps only when the next one begins."""
@@ -99,6 +107,9 @@ class Recorder:
         self._thread = threading.get_ident()
         self._stack: list[str] = []
         self._ledger = Ledger()
+        self._events = EventTimes()
+        self._passes: list[float] = []
+        """When each undecided pass over a data loader began."""
         self._clock: Clock = CpuClock(self._ledger, self._now)
         self._locations = Locations(os.getcwd())  # noqa: PTH109
         self._next_write = 0.0
@@ -131,8 +142,12 @@ class Recorder:
             self.fail(what, error)
             return None
 
-    def begin(self, phase: str) -> None:
-        """Begin a phase: one of `gpuproof.agent.verdict.evidence.PHASES`."""
+    def begin(self, phase: str, *, is_event: bool = True) -> None:
+        """Begin a phase: one of `gpuproof.agent.verdict.evidence.PHASES`.
+
+        Args:
+            is_event: whether an evaluation is one, and not a single call of a model.
+        """
         if not self.active or threading.get_ident() != self._thread:
             return
         try:
@@ -140,6 +155,8 @@ class Recorder:
             self._clock.mark(outer)
             whole = outer == "checkpoint" or (outer == "evaluation" and phase != "checkpoint")
             self._stack.append(outer if whole else phase)
+            if is_event and not whole and phase in (EVALUATION, CHECKPOINT):
+                self._events.add(phase, self._unix_time())
         except Exception as error:  # noqa: BLE001 - statistics must not end a training
             self.fail("begin", error)
 
@@ -190,8 +207,9 @@ class Recorder:
             return
         try:
             self._clock.mark(self._stack[-1] if self._stack else "rest")
-            now = time.time()
+            now = self._unix_time()
             self._clock.call(lambda: self._ledger.step(now))
+            self._passes.clear()
             self.steps += 1
             if not self._registered:
                 self._registered = True
@@ -203,11 +221,11 @@ class Recorder:
 
     def epoch(self, number: int) -> None:
         """Begin an epoch, from 0."""
-        self._change(lambda: self._ledger.epoch(number))
+        self._change(lambda: self._ledger.epoch(number), lambda: self._begin_epoch(number))
 
     def open_pass(self) -> None:
         """Begin a pass over a data loader, which a backward pass makes a part of the training."""
-        self._change(self._ledger.open)
+        self._change(self._ledger.open, lambda: self._passes.append(self._unix_time()))
 
     def exhaust_pass(self) -> None:
         """The innermost pass has no further batch."""
@@ -216,12 +234,12 @@ class Recorder:
     def commit_passes(self, epoch: int | None = None) -> None:
         """All open passes belong to the training; with an epoch, they begin it."""
         if epoch is not None:
-            self._change(lambda: self._ledger.epoch(epoch))
-        self._change(self._ledger.commit)
+            self.epoch(epoch)
+        self._change(self._ledger.commit, self._passes.clear)
 
     def close_pass(self) -> None:
         """End the innermost pass, which was an evaluation."""
-        self._change(self._ledger.close)
+        self._change(self._ledger.close, self._end_evaluation)
 
     def locate(
         self,
@@ -271,6 +289,8 @@ class Recorder:
                 self.before_close()
             self._clock.mark(self._stack[-1] if self._stack else "rest")
             self._clock.call(self._ledger.finish)
+            while self._passes:
+                self._end_evaluation()
             self._clock.poll(wait=True)
             self._write()
             self.active = False
@@ -287,6 +307,7 @@ class Recorder:
             "loop": self.loop,
             "clock": self._clock.name,
             **self._ledger.to_json(),
+            "events": self._events.to_json(),
             "locations": self._locations.to_json(),
             "flops_per_step": self.flops_per_step,
             "flops_source": self.flops_source,
@@ -294,10 +315,25 @@ class Recorder:
             "notes": self._notes,
         }
 
-    def _change(self, operation: Callable[[], None]) -> None:
+    def _begin_epoch(self, number: int) -> None:
+        self._events.add(EPOCH, self._passes[0] if self._passes else self._unix_time(), number)
+
+    def _end_evaluation(self) -> None:
+        # Before the first step, a pass may also prepare the data.
+        if self._passes and (began := self._passes.pop()) and self.steps:
+            self._events.add(EVALUATION, began)
+
+    def _change(self, operation: Callable[[], None], note: Callable[[], None] | None = None) -> None:
+        """Change the ledger.
+
+        Args:
+            note: notes the event at once; the clock may change the ledger later.
+        """
         if not self.active or threading.get_ident() != self._thread:
             return
         try:
+            if note is not None:
+                note()
             self._clock.mark(self._stack[-1] if self._stack else "rest")
             self._clock.call(operation)
         except Exception as error:  # noqa: BLE001

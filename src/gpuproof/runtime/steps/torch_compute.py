@@ -39,7 +39,7 @@ def _replace_call(torch: Any, loop: TorchLoop) -> None:
             return call(self, *args, **kwargs)
         state.inside = True
         phase = recorder.guard("forward", loop.on_forward, self) or "forward"
-        recorder.begin(phase)
+        recorder.begin(phase, is_event=False)
         try:
             return call(self, *args, **kwargs)
         finally:
