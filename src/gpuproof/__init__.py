@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.version import __version__
 
 if TYPE_CHECKING:
-    from gpuproof.app.audit import audit
-    from gpuproof.app.audit_job import audit_job
+    from gpuproof.app.account.audit import audit
+    from gpuproof.app.account.audit_job import audit_job
+    from gpuproof.app.account.cleanup import cleanup
+    from gpuproof.app.account.cost import cost
     from gpuproof.app.check import check
-    from gpuproof.app.cleanup import cleanup
     from gpuproof.app.compare import compare
-    from gpuproof.app.cost import cost
-    from gpuproof.app.delete import delete
-    from gpuproof.app.deploy import deploy
+    from gpuproof.app.endpoints.delete import delete
+    from gpuproof.app.endpoints.deploy import deploy
+    from gpuproof.app.endpoints.predict import predict
+    from gpuproof.app.endpoints.transform import transform
     from gpuproof.app.plan import plan
-    from gpuproof.app.predict import predict
     from gpuproof.app.preflight import ChecksFailed
     from gpuproof.app.run import run
-    from gpuproof.app.transform import transform
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.models.endpoint import EndpointJob
     from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
@@ -66,19 +66,19 @@ _HOMES = {
     "ProcessingJob": "gpuproof.jobs.models.script_jobs",
     "TrainingJob": "gpuproof.jobs.models.script_jobs",
     "TransformJob": "gpuproof.jobs.models.transform",
-    "audit": "gpuproof.app.audit",
-    "audit_job": "gpuproof.app.audit_job",
+    "audit": "gpuproof.app.account.audit",
+    "audit_job": "gpuproof.app.account.audit_job",
     "check": "gpuproof.app.check",
-    "cleanup": "gpuproof.app.cleanup",
+    "cleanup": "gpuproof.app.account.cleanup",
     "compare": "gpuproof.app.compare",
-    "cost": "gpuproof.app.cost",
-    "delete": "gpuproof.app.delete",
-    "deploy": "gpuproof.app.deploy",
+    "cost": "gpuproof.app.account.cost",
+    "delete": "gpuproof.app.endpoints.delete",
+    "deploy": "gpuproof.app.endpoints.deploy",
     "plan": "gpuproof.app.plan",
     "plan_step": "gpuproof.planning.model_step",
-    "predict": "gpuproof.app.predict",
+    "predict": "gpuproof.app.endpoints.predict",
     "run": "gpuproof.app.run",
-    "transform": "gpuproof.app.transform",
+    "transform": "gpuproof.app.endpoints.transform",
 }
 
 

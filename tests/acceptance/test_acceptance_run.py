@@ -119,6 +119,7 @@ def acceptance(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield Acceptance(emulator, tmp_path, gpu)
 
 
+@pytest.mark.nightly
 def test_an_empty_account_passes_all_steps_and_is_empty_again(acceptance: Acceptance) -> None:
     printed = acceptance.run("--only-printed-policies", "--remove-setup")
     assert "left       nothing" in printed
@@ -136,6 +137,7 @@ def test_an_empty_account_passes_all_steps_and_is_empty_again(acceptance: Accept
     assert acceptance.emulator.client("s3").list_buckets()["Buckets"] == []
 
 
+@pytest.mark.nightly
 def test_a_failure_and_an_interrupt_delete_everything_and_the_next_run_continues(
     acceptance: Acceptance,
 ) -> None:

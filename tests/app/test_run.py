@@ -85,7 +85,7 @@ def test_errors_of_the_checks_stop_a_run(tmp_path: Path, on: str, capsys: pytest
     assert "IN104" in [finding.code for finding in failed.value.findings]
     assert failed.value.remedy is not None
     assert "check=False runs the job anyway" in failed.value.remedy
-    assert "gpuproof: error: train.py:" in capsys.readouterr().err
+    assert "gpuproof: error: IN104 `ml.m5.xlarge` has no GPU" in capsys.readouterr().err
 
 
 def test_checks_can_be_skipped(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """from typing import assert_type
 
 import gpuproof
-from gpuproof.app.deploy import DeployedEndpoint
+from gpuproof.app.endpoints.deploy import DeployedEndpoint
 from gpuproof.backends.base import Plan, Run
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.run import EC2Run

@@ -181,6 +181,7 @@ def test_looking_for_runs_here_imports_no_boto() -> None:
 
 
 FEATURES_OF_ONE_SERVICE = {
+    "app/report.py": "only local runs note when their log had which length",
     "app/run.py": "the types that `gpuproof.run` returns for each backend",
     "cli/aws/iam.py": "each service has an execution role of its own",
     "cli/jobs/shell.py": "only instances of EC2 have sessions",

@@ -1,4 +1,4 @@
-"""The pre-commit hook, the GitHub Action and the YAML of docs/check.md do what `gpuproof check` does."""
+"""The pre-commit hook, the GitHub Action and the YAML of docs/ci.md do what `gpuproof check` does."""
 
 import os
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-PAGE = (ROOT / "docs" / "check.md").read_text()
+PAGE = (ROOT / "docs" / "ci.md").read_text().partition("## Estimate in pull requests")[0]
 SHOWN: list[dict[str, Any]] = [
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 ]

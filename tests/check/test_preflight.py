@@ -36,7 +36,14 @@ def test_a_script_that_never_uses_its_gpus_is_an_error(here: Path) -> None:
     found = {hit.code: hit for hit in check_job(load(here))}
     assert "PT101" in found
     assert "all 4 GPUs stay idle on `ml.g5.12xlarge`" in found["PT101"].finding.message
-    assert found["PT101"].span.unit.path == "train.py"
+    assert str(found["PT101"].finding.location).startswith("train.py:")
+
+
+def test_a_finding_about_the_jobs_settings_is_not_located_in_its_script(here: Path) -> None:
+    job = "entry_point: train.py\ninstance_type: ml.t3.2xlarge\nrequire_gpu: true\n"
+    write_files(here, {"train.py": TRAIN, "net.py": NET, "gpuproof.yaml": job})
+    found = {hit.code: hit.finding for hit in check_job(load(here))}
+    assert found["IN104"].location is None
 
 
 def test_the_gpus_and_the_price_of_all_hosts_count(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

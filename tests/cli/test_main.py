@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from gpuproof import __version__
 from gpuproof.cli.jobs import ps
-from gpuproof.cli.main import COMMANDS, main, root_parser
+from gpuproof.cli.main import COMMANDS, GROUPS, main, root_parser
 from gpuproof.cli.parser import Parser
 from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
 from gpuproof.util.atomic import write_json
@@ -60,12 +61,29 @@ def imported_by(*words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_help_lists_every_command(gpuproof: Callable[..., CommandResult]) -> None:
+def test_help_lists_every_command_in_one_line_of_its_group(
+    gpuproof: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = gpuproof("--help")
     assert code == 0
-    for name, command in COMMANDS.items():
-        assert name in out
-        assert command.summary.split()[0] in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    paragraphs = {text.partition(":\n")[0]: text.splitlines()[1:] for text in out.split("\n\n")}
+    assert list(paragraphs)[2] == "Start here"
+    for heading, group in GROUPS.items():
+        assert [line.split(maxsplit=1) for line in paragraphs[heading]] == [
+            [name, command.summary] for name, command in group.items()
+        ]
+
+
+def test_what_help_suggests_first_is_accepted(gpuproof: Callable[..., CommandResult]) -> None:
+    _, out, _ = gpuproof("--help")
+    suggested = out.partition("Start here:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(suggested) == 4
+    for line in suggested:
+        program, *words = re.split(r"  +", line.strip())[0].split()
+        assert program == "gpuproof"
+        assert root_parser([words[0]]).parse_args(words[: words.index("--") if "--" in words else None]).run
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -396,7 +414,7 @@ def test_an_unknown_instance_type_is_wrong_usage_in_every_command(
     [
         name
         for name in COMMANDS
-        if name not in ("serve", "emulator", "completion", "agent", "shell", "mcp", "skill")
+        if name not in ("serve", "emulator", "completion", "agent", "shell", "mcp", "skill", "dashboard")
     ],
 )
 def test_json_is_a_synonym_in_every_command_that_prints_a_result(

@@ -18,6 +18,7 @@ from gpuproof.agent.verdict.evidence import (
     Intensity,
     Mfu,
     RankSteps,
+    RunEvent,
     Steps,
     StepTimes,
     Straggler,
@@ -69,6 +70,10 @@ def full() -> Verdict:
     return replace(
         found,
         gpus=gpus,
+        events=(
+            RunEvent(5.0, "first-use", "first use of GPU 0"),
+            RunEvent(60.0, "epoch", "epoch 1", "algo-1"),
+        ),
         cause="torch-driver-too-old",
         cuda_compat="580.95",
         throughput=host_throughput([COUNTS]),

@@ -124,8 +124,9 @@ def test_measurements_are_the_same_after_json():
         ("torchrun --nproc-per-node 4 train.py --lr=0.1", {"--lr": "0.1"}),
         (
             "python train.py --wandb-api-key abc --hf_token=def",
-            {"--wandb-api-key": "(hidden)", "--hf_token": "(hidden)"},
+            {"--wandb-api-key": "***", "--hf_token": "***"},
         ),
+        ("python train.py s3://bucket hf_abcdefgh1234", {"1": "s3://bucket", "2": "***"}),
         ("python train.py --max_tokens 512 --pad-token 0", {"--max_tokens": "512", "--pad-token": "0"}),
         ("python train.py", {}),
     ],

@@ -51,8 +51,10 @@ def test_a_slower_run_exceeds_the_limit_and_its_cause_is_named(sandbox: CliSandb
     assert same.returncode == 0, same.stderr
     assert "No difference that exceeds the noise within the runs." in same.stdout
 
-    worse = sandbox.gpuproof("compare", fast, slow, "--max-slower", "5%")
+    worse = sandbox.gpuproof("compare", fast, slow, "--max-slower", "5%", "--html", "runs.html")
     assert worse.returncode == 1, worse.stderr
+    page = (sandbox.project / "runs.html").read_text(encoding="utf-8")
+    assert "<title>2 runs compared (limit exceeded)" in page
     assert "--max-slower 5%: exceeded: time of an example +20.0%" in worse.stdout
     assert "argument --seconds" in worse.stdout
     assert sandbox.gpuproof("compare", fast, slow, "--max-slower", "30%").returncode == 0
@@ -93,18 +95,29 @@ def test_what_cannot_be_compared_is_said(sandbox: CliSandbox) -> None:
     assert done.returncode == 2
 
 
-def test_the_workflow_in_the_documentation_compares_with_the_baseline(
-    sandbox: CliSandbox, tmp_path: Path
+def pipeline_steps(service: str) -> list[str]:
+    """The commands of a pipeline of docs/ci.md."""
+    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
+    (block,) = (
+        document
+        for document in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+        if "compare" in (document if service == "gitlab" else document.get("jobs", ()))
+    )
+    if service == "gitlab":
+        return list(block["compare"]["script"])
+    return [step["run"] for step in block["jobs"]["compare"]["steps"] if "run" in step]
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_the_pipelines_of_the_page_compare_with_the_baseline(
+    sandbox: CliSandbox, tmp_path: Path, service: str
 ) -> None:
-    """Its steps, but for those of other actions and the installation, on this machine instead of SageMaker."""
-    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    workflow = yaml.safe_load(block)
-    steps = [step["run"] for step in workflow["jobs"]["compare"]["steps"] if "run" in step]
-    run, compare = (step for step in steps if "pip install" not in step)
+    """Their commands, but for installation and credentials, on this machine instead of SageMaker."""
+    *_, run, compare = pipeline_steps(service)
     # Runs on this machine have no cost, and without a GPU no memory of one.
     local = run.replace(" --on sagemaker", "")
     limits = re.sub(r" --max-(cost|memory) \S+", "", compare)
+    assert (local, limits) != (run, compare)
     sandbox.write("train.py", SCRIPT)
     job = "name: train\nentry_point: train.py\narguments: [--seconds, '{}']\n"
     sandbox.write("gpuproof.yaml", job.format(0.5))
@@ -119,23 +132,28 @@ def test_the_workflow_in_the_documentation_compares_with_the_baseline(
         "GITHUB_STEP_SUMMARY": str(summary),
     }
 
-    def step(command: str) -> int:
-        done = subprocess.run(
+    def step(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", command],
             cwd=sandbox.project,
             env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
             timeout=300,
         )
-        return done.returncode
 
-    assert step(local) == 0
-    assert step("gpuproof baseline set train") == 0
-    assert step(local) == 0
-    assert step(limits) == 0
+    assert step(local).returncode == 0
+    assert step("gpuproof baseline set train").returncode == 0
+    assert step(local).returncode == 0
+    assert step(limits).returncode == 0
     sandbox.write("gpuproof.yaml", job.format(0.6))
-    assert step(local) == 0
-    assert step(limits) == 1
-    assert "--max-slower 5%: exceeded" in summary.read_text()
+    assert step(local).returncode == 0
+    slower = step(limits)
+    assert (slower.returncode, "--max-slower 5%: exceeded" in slower.stdout) == (1, True)
+    if service == "github":
+        assert summary.read_text().endswith(slower.stdout)
+    else:
+        assert "limit exceeded" in (sandbox.project / "compare.html").read_text()
 
 
 def test_a_run_with_more_gpu_memory_exceeds_its_limit(

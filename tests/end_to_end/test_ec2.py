@@ -139,6 +139,7 @@ def test_a_job_in_another_region_is_stopped(project: Project) -> None:
     project.run("rm", run_id)
 
 
+@pytest.mark.nightly
 def test_the_output_is_in_s3_where_cloudwatch_logs_is_not_permitted(project: Project, tmp_path: Path) -> None:
     project.account.faults("access-denied,service=logs,operation=CreateLogStream")
     project.write("print('first', flush=True)\nimport sys\nsys.stdout.write('last')\n", JOB)

@@ -31,7 +31,11 @@ def gpu(index: int = 0, *, worked: bool = True) -> GpuVerdict:
         p90_utilization=95.0 if worked else None,
         peak_memory=9 * GIB if worked else None,
         memory_total=24 * GIB,
-        series=Series(1.0, (0.0, 90.0, None, 70.0) if worked else (0.0,) * 4),
+        series=Series(
+            1.0,
+            (0.0, 90.0, None, 70.0) if worked else (0.0,) * 4,
+            memory=(1.0 * GIB, 9.0 * GIB, 9.0 * GIB, 9.0 * GIB),
+        ),
     )
 
 
@@ -42,8 +46,7 @@ def report(
     verdict = Verdict(
         outcome, reason, gpus_expected=len(gpus), gpus=gpus, bottlenecks=(wait,), seconds=seconds
     )
-    memory = {gpu.index: Series(1.0, (1.0 * GIB, 9.0 * GIB, 9.0 * GIB, 9.0 * GIB)) for gpu in gpus}
-    return WatchReport.of(verdict, memory=memory)
+    return WatchReport.of(verdict)
 
 
 class Balanced(HTMLParser):
@@ -117,9 +120,22 @@ def test_a_verdict_of_a_newer_version_shows_its_outcome() -> None:
     Balanced(CellReport(newer).html())
 
 
-def test_the_memory_over_time_survives_the_json() -> None:
+def test_the_plot_has_a_dashed_line_for_memory_if_it_is_known() -> None:
     before = report(gpu())
-    assert WatchReport.from_json(before.to_json()).memory == before.memory
+    page = CellReport(WatchReport.from_json(before.to_json())).html()
+    figure = page[: page.index("utilization, 0 to 100%")]
+    assert 'd="M0 48H90V32H360" fill="none"' in figure
+    (known,) = before.verdict["gpus"]
+    older = {**known, "series": {"step_s": 1.0, "values": known["series"]["values"]}}
+    without = CellReport(dataclasses.replace(before, verdict={**before.verdict, "gpus": [older]})).html()
+    assert "H90V32H360" not in without
+    assert 'fill-opacity="0.45"' in without
+
+
+def test_a_report_with_memory_of_its_own_as_of_older_releases_is_readable() -> None:
+    document = report(gpu()).to_json()
+    document["memory"] = [{"index": 0, "step_s": 1.0, "values": [1, 2]}]
+    assert WatchReport.from_json(document) == WatchReport.from_json(report(gpu()).to_json())
 
 
 def test_without_its_shapes_the_page_reads_well() -> None:
@@ -129,21 +145,21 @@ def test_without_its_shapes_the_page_reads_well() -> None:
 
 
 def test_unknown_values_leave_a_gap() -> None:
-    plot = gpu_plot("GPU 0", 4.0, Series(1.0, (50.0, None, 100.0, 100.0)), None, None)
+    plot = gpu_plot("GPU 0", 4.0, Series(1.0, (50.0, None, 100.0, 100.0)), None)
     assert 'd="M0 50V26H90V50Z"' in plot
     assert 'd="M180 50V2H360V50Z"' in plot
     assert f'viewBox="0 0 {WIDTH} {HEIGHT}"' in plot
 
 
 def test_a_step_beyond_the_end_is_cut() -> None:
-    plot = gpu_plot("GPU 0", 1.5, Series(1.0, (50.0, 50.0)), None, None)
+    plot = gpu_plot("GPU 0", 1.5, Series(1.0, (50.0, 50.0)), None)
     assert f'd="M0 50V26H{WIDTH}V50Z"' in plot
 
 
 def test_a_plot_takes_little_of_the_notebook_file() -> None:
     noisy = Series(1.0, tuple(float(37 * second % 101) for second in range(120)))
-    memory = Series(1.0, tuple(float(31 * second % 97) * GIB for second in range(120)))
-    assert len(gpu_plot("GPU 0", 120.0, noisy, memory, 100 * GIB)) < 4000
+    noisy = dataclasses.replace(noisy, memory=tuple(float(31 * second % 97) * GIB for second in range(120)))
+    assert len(gpu_plot("GPU 0", 120.0, noisy, 100 * GIB)) < 4000
 
 
 def test_the_state_names_notebooks_commands_and_what_is_hidden() -> None:

@@ -41,6 +41,21 @@ def plan(found: Trace, **conditions: object) -> ScriptPlan:
     return make_plan(CATALOGUE, TracedSizes(found, None, "a reason"), Conditions(**conditions))  # type: ignore[arg-type]
 
 
+def test_gpus_that_fit_come_first_the_cheapest_on_demand_before_others_and_the_largest_of_the_rest() -> None:
+    found = plan(trace(21.0), epochs=3)
+    fits = [gpu.fit.fit for gpu in found.gpus]
+    assert fits == sorted(fits, key=["fits", "borderline", "does-not-fit"].index)
+    assert set(fits) >= {"fits", "does-not-fit"}
+    usd = [
+        min(offer.usd.value for offer in gpu.offers if offer.priced.market == "on-demand")
+        for gpu in found.gpus
+        if gpu.fit.fit == "fits"
+    ]
+    assert usd == sorted(usd)
+    usable = [gpu.fit.usable for gpu in found.gpus if gpu.fit.fit == "does-not-fit"]
+    assert usable == sorted(usable, reverse=True)
+
+
 @pytest.mark.parametrize(("given", "ec2", "sagemaker"), [(None, 120, 160), (30.0, 30, 30), (0.0, 0, 0)])
 def test_costs_are_start_and_steps_times_price_and_volume(
     given: float | None, ec2: float, sagemaker: float

@@ -22,7 +22,7 @@ _OF_A_RUN = (
     r"gpuproof/ec2/{run}\.json",
     r"gpuproof/ec2/regions/[a-z0-9-]+/{run}",
     r"gpuproof/runs/{run}/code/(gpuproof-agent\.pyz|source\.tar\.gz|job\.json|environment\.json)",
-    r"gpuproof/runs/{run}/hosts/algo-\d/(address|boot|end|jupyter|run|verdict)\.json",
+    r"gpuproof/runs/{run}/hosts/algo-\d/(address|boot|end|jupyter|live|run|verdict)\.json",
     r"gpuproof/runs/{run}/hosts/algo-\d/output\.log",
     r"gpuproof/runs/{run}/output/{run}/output/(algo-\d/)?(model|output)\.tar\.gz",
 )

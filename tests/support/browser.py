@@ -119,6 +119,8 @@ def browser_page(profile: Path) -> Generator[Page]:
     )
     try:
         page = Page(_page_address(process, profile))
+        # No window manager gives a headless window the focus.
+        page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         yield page
         page.close()
     finally:

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _PACKAGE = "@sparticuz/chromium@147.0.0"
 _SHA512 = "4ZKeAQQa8up2mt675qSitztLdbQrlf8BKdC5naeap+5Mv1OV1OlJdPoU+EJC/p5sQUJUQmN4r+q5+EhaaOUHpQ=="
 _INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LIMIT_S = 600.0
+_AGAIN_AFTER_S = 3600.0
 _DECOMPRESS = """
 const [from, to] = process.argv.slice(1), fs = require("fs");
 fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from)));
@@ -60,10 +62,25 @@ def find_chromium() -> Chromium:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / ".complete").exists():
             shutil.rmtree(home, ignore_errors=True)
-            _unpack(_download(home), home)
+            _unpack(_downloaded(home), home)
             (home / ".complete").touch()
     # It is built without the zygote, from which other builds fork their processes.
     return Chromium(home / "chromium", home / "lib", ("--headless=shell", "--no-zygote"))
+
+
+def _downloaded(home: Path) -> Path:
+    """The package; skips the test, and those of the next hour, where it cannot be downloaded: each would wait as long."""
+    failure = home.with_suffix(".failed")
+    if failure.exists() and time.time() - failure.stat().st_mtime < _AGAIN_AFTER_S:
+        pytest.skip(failure.read_text())
+    try:
+        return _download(home)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or str(error)
+        failure.write_text(
+            f"no Chromium is installed, and npm cannot download {_PACKAGE}: {reason.strip()[-300:]}"
+        )
+        pytest.skip(failure.read_text())
 
 
 def _download(home: Path) -> Path:
@@ -71,15 +88,14 @@ def _download(home: Path) -> Path:
     if npm is None:
         pytest.skip("no Chromium is installed, and there is no npm that could download one")
     home.mkdir()
-    done = subprocess.run(
+    subprocess.run(
         [npm, "pack", _PACKAGE, "--pack-destination", str(home)],
         cwd=home,
         capture_output=True,
         text=True,
         timeout=_LIMIT_S,
+        check=True,
     )
-    if done.returncode != 0:
-        pytest.skip(f"npm cannot download {_PACKAGE}: {done.stderr.strip()[-300:]}")
     (archive,) = home.glob("*.tgz")
     digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     assert digest == _SHA512, f"{_PACKAGE} is not the package that the tests know"

@@ -24,7 +24,7 @@ from support.aws_emulator import REGION, RunningEmulator
 _OF_A_RUN = (
     r"gpuproof/runs/train-[0-9a-f-]+/("
     r"code/(gpuproof-agent\.pyz|source\.tar\.gz|job\.json|environment\.json)"
-    r"|hosts/algo-\d/(address|boot|end|jupyter|run|verdict)\.json"
+    r"|hosts/algo-\d/(address|boot|end|jupyter|live|run|verdict)\.json"
     r"|hosts/algo-\d/output\.log"
     r"|output/train-[0-9a-f-]+/output/(algo-\d/)?(model|output)(\.tar\.gz|/.+)"
     r")"

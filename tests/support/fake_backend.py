@@ -101,6 +101,9 @@ class FakeRun:
             self.status = "Failed" if self.lacked_capacity else "Completed"
         yield self.record
 
+    def read_gpus(self) -> None:
+        return None
+
     def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         return sink.write(b"hello from the fake\n")
 

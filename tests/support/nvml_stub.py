@@ -158,6 +158,7 @@ class Scenario:
         memory_mib: int = 0,
         reserved_mib: int = 0,
         power_w: float = 30,
+        temperature_c: int = 30,
         clock_mhz: int = 300,
         throttle: int = 0,
         error: int = 0,
@@ -173,7 +174,8 @@ class Scenario:
         listed = ",".join(f"{pid}:{_process(use)}" for pid, use in processes.items())
         self._rows.append(
             f"at {seconds} {gpu} util={util} memutil={memory_util} mem={memory_mib} reserved={reserved_mib} "
-            f"power={power_w} clock={clock_mhz} throttle={throttle:#x} error={error} procs={listed}{_words(counters)}"
+            f"power={power_w} clock={clock_mhz} temp={temperature_c} throttle={throttle:#x} error={error} procs={listed}"
+            f"{_words(counters)}"
         )
         return self
 
@@ -220,6 +222,7 @@ class Scenario:
         util: int = 90,
         memory_mib: int = 4000,
         power_w: float = 200,
+        temperature_c: int = 60,
         visible: bool = True,
         counters: Mapping[str, float] = MappingProxyType({}),
     ) -> "Scenario":
@@ -232,7 +235,7 @@ class Scenario:
         """
         listed = f"@:{memory_mib}:{util}" if visible else ""
         self._rows.append(
-            f"at {seconds} {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed}"
+            f"at {seconds} {gpu} util={util} mem={memory_mib} power={power_w} temp={temperature_c} clock=1500 procs={listed}"
             f"{_words(counters)} when={pid_file}"
         )
         return self

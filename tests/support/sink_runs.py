@@ -86,5 +86,5 @@ def run_python(python: Path, code: str, folder: Path, variables: Mapping[str, st
 
 def sample(t: float, dt: float = 1.0, **values: Any) -> Sample:
     """A sample of one GPU."""
-    known = {"utilization": 80, "memory_used": 9_000_000_000, "power_w": 150.0}
+    known = {"utilization": 80, "memory_used": 9_000_000_000, "power_w": 150.0, "temperature_c": 61}
     return Sample(t=t, dt=dt, gpus=(GpuReading(index=0, **{**known, **values}),))

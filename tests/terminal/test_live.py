@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.local.follow import merge_samples
+from gpuproof.backends.live_samples import merge_samples
 from gpuproof.terminal.live import progress_text
 
 GIB = 2**30

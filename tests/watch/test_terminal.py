@@ -274,6 +274,31 @@ def test_a_command_goes_on_in_the_background(start: Starter):
     terminal.wait()
 
 
+def test_the_line_is_shown_again_although_something_was_written_while_the_command_was_stopped(
+    start: Starter, tmp_path: Path
+):
+    """As the kernel does, whose echo of Ctrl-Z may come after the command has stopped."""
+    go, done = tmp_path / "go", tmp_path / "done"
+    writes = f"while [ ! -e {go} ]; do sleep 0.05; done; printf late; touch {done}"
+    terminal = start("bash", "--norc", "-i")
+    terminal.expect("prompt> ")
+    script = f"\"setsid sh -c '{writes}' & echo ready; read word; echo got \\$word\""
+    terminal.send(" ".join([*WATCH, "--", "bash", "-c", script]) + "\n")
+    terminal.expect("ready\r")
+    terminal.expect("GPU 0")
+    terminal.send(b"\x1a")
+    terminal.expect(r"Stopped.*prompt> ")
+    go.touch()
+    until(done.exists, "the other process has not written")
+    terminal.send("fg\n")
+    terminal.expect("late")
+    terminal.expect("GPU 0")
+    terminal.send("two\n")
+    terminal.expect("got two")
+    terminal.send("exit\n")
+    terminal.wait()
+
+
 def test_what_runs_on_after_the_command_still_prints(start: Starter, tmp_path: Path):
     go = tmp_path / "go"
     loop = f"while [ ! -e {go} ]; do sleep 0.05; done; echo late"

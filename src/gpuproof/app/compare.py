@@ -89,14 +89,17 @@ def compare_runs(request: CompareRequest) -> ComparisonResult:
     """
     if not all(request.sides) or not request.sides:
         raise UsageError("There is nothing to compare.", remedy="gpuproof compare RUN RUN")
-    sides = [_side(runs, request) for runs in request.sides]
+    read = [[_read(run, request.on, request.region) for run in runs] for runs in request.sides]
+    sides = [_side([run.measurements for run in runs]) for runs in read]
     if len(request.sides) == 1 or request.baseline is not None:
         file = _file(request.file)
         stored = file.find(request.baseline or None, sides[0].runs[0].job)
         name = _BASELINE if stored.name == sides[0].runs[0].job else f"{_BASELINE} {stored.name}"
         sides.insert(0, Side(name, stored.runs, is_baseline=True))
     comparison = compare_sides(sides)
-    return ComparisonResult(comparison, check_limits(comparison, list((request.limits or {}).items())))
+    verdicts = {run.measurements.run: run.verdict for runs in read for run in runs if run.verdict is not None}
+    limits = check_limits(comparison, list((request.limits or {}).items()))
+    return ComparisonResult(comparison, limits, verdicts)
 
 
 def set_baseline(
@@ -118,7 +121,7 @@ def set_baseline(
     """
     if not runs:
         raise UsageError("No run is named.", remedy="gpuproof baseline set RUN")
-    found = tuple(_measured(run, on, region) for run in runs)
+    found = tuple(_read(run, on, region).measurements for run in runs)
     for run in found:
         if not run.is_whole:
             raise UsageError(
@@ -162,13 +165,21 @@ def _share(name: str, value: str | float) -> float:
         raise UsageError(f"{name}: {error}.", remedy=f"{name}='5%'") from error
 
 
-def _side(runs: Sequence[RunLike], request: CompareRequest) -> Side:
-    first, *others = (_measured(run, request.on, request.region) for run in runs)
+@dataclass(frozen=True)
+class _ReadRun:
+    """A run that has ended; its verdict is None if it has none."""
+
+    measurements: RunMeasurements
+    verdict: Verdict | None
+
+
+def _side(runs: Sequence[RunMeasurements]) -> Side:
+    first, *others = runs
     more = f" and {len(others)} more" if others else ""
     return Side(f"{first.run}{more}", (first, *others))
 
 
-def _measured(run: RunLike, on: str | None, region: str | None) -> RunMeasurements:
+def _read(run: RunLike, on: str | None, region: str | None) -> _ReadRun:
     if not isinstance(run, (str, PathLike)):
         return _of_run(run)
     path = Path(run)
@@ -179,22 +190,23 @@ def _measured(run: RunLike, on: str | None, region: str | None) -> RunMeasuremen
     return _of_run(find_run(fspath(run), on, region))
 
 
-def _of_run(run: Run) -> RunMeasurements:
+def _of_run(run: Run) -> _ReadRun:
     record = run.record
     if not record.has_ended:
         raise UsageError(f"{run.id} has not ended.", remedy=f"gpuproof wait {run.cli_name}")
     verdict = run.verdict
     read = None if verdict is None else _verdict(verdict, run.id)
-    return measurements(run.id, read, record.document, _planned(run.id))
+    return _ReadRun(measurements(run.id, read, record.document, _planned(run.id)), read)
 
 
-def _of_files(verdict: Path) -> RunMeasurements:
-    """The measurements of a run's folder, or of a copy of its verdict; its `run.json` may be missing."""
-    document = _json(verdict)
-    record = verdict.with_name(_RECORD)
-    state = _json(record) if verdict.name == _VERDICT and record.is_file() else {}
-    name = str(state.get("id") or verdict)
-    return measurements(name, _verdict(document, str(verdict)), state, _planned(name))
+def _of_files(path: Path) -> _ReadRun:
+    """A run's folder, or a copy of its verdict; its `run.json` may be missing."""
+    document = _json(path)
+    record = path.with_name(_RECORD)
+    state = _json(record) if path.name == _VERDICT and record.is_file() else {}
+    name = str(state.get("id") or path)
+    verdict = _verdict(document, str(path))
+    return _ReadRun(measurements(name, verdict, state, _planned(name)), verdict)
 
 
 def _json(path: Path) -> Mapping[str, Any]:

@@ -118,5 +118,6 @@ def _installed_tensorflow(job: AnyJob, python: str | None) -> str | None:
 def _finding_text(hit: Hit) -> str:
     """A finding as a line with location, code and message; an error is followed by its remedy."""
     found = hit.finding
-    line = f"{found.location}: {hit.code} {found.message}"
+    place = f"{found.location}: " if found.location else ""
+    line = f"{place}{hit.code} {found.message}"
     return f"{line}\n{found.remedy}" if found.severity is Severity.ERROR and found.remedy else line

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
-from gpuproof.backends.events import Artifact, Event, Live, Notice, Output, TransferProgress
+from gpuproof.backends.events import Artifact, Event, GpuReadings, Live, Notice, Output, TransferProgress
 from gpuproof.backends.record import RunRecord
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "Backend",
     "Event",
     "Flag",
+    "GpuReadings",
     "Live",
     "Notice",
     "Output",
@@ -94,6 +95,14 @@ class Run(Protocol):
             offset: bytes of its output to skip at the beginning.
             live: also yield `Live` samples.
             host: only the output of this host; of all hosts if None, each line with its host's name if there are several.
+        """
+        ...
+
+    def read_gpus(self) -> GpuReadings | None:
+        """What its GPUs did lately; `None` if the `Live` samples of `follow` have that, or if there is nothing to read.
+
+        Raises:
+            GPUproofError: AWS refused, or could not be reached.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuproof.backends.record import RunRecord
@@ -26,10 +26,34 @@ class Live:
 
     Args:
         sample: `seconds` since the script started and, where known, `gpus` (each `index`, `utilization` in percent, `memory_used`
-            and `memory_total` in bytes), busy `cores`, `rss` in bytes, `cost` in USD and the backend's status `message`.
+            and `memory_total` in bytes, `power_w`, `temperature_c`, `waiting_for` with `kind` and `text`, `host` if there are several), busy
+            `cores`, `rss` in bytes, `host_use` with both for each of several hosts, `cost` in USD and the backend's status `message`.
     """
 
     sample: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GpuReadings:
+    """What the GPUs of a run did lately, where its `Live` samples do not have it.
+
+    Args:
+        source: `s3` or `cloudwatch`.
+        every_s: seconds between two values.
+        sample: `gpus` and `host_use`, as in `Live`; where one value is for all GPUs of a host, it has their `count`.
+        newest: when it was measured, in seconds since the epoch; `None` without values.
+        times: of `past`, in seconds since the epoch.
+        past: earlier values by host, index of the GPU and name (`utilization`, `memory_used`).
+    """
+
+    source: str
+    every_s: float
+    sample: dict[str, Any]
+    newest: float | None = None
+    times: tuple[float, ...] = ()
+    past: Mapping[tuple[str, int, str], tuple[float | None, ...]] = field(
+        default_factory=dict[tuple[str, int, str], tuple[float | None, ...]]
+    )
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Console:
         self.colour = colour(self._own)
         self.width = min(100, shutil.get_terminal_size((100, 0)).columns)
         """Characters per line, 100 at most: longer lines are hard to read."""
-        self.unicode = _takes_unicode(self._own)
+        self.unicode = takes_unicode(self._own)
         """Whether block characters can be written."""
 
     def print(self, text: str = "") -> None:
@@ -86,7 +86,8 @@ class Console:
             self._at_line_start = True
 
 
-def _takes_unicode(stream: TextIO) -> bool:
+def takes_unicode(stream: TextIO) -> bool:
+    """Whether block characters can be written to a stream."""
     try:
         "▁█…".encode(getattr(stream, "encoding", None) or "ascii")
     except (LookupError, UnicodeEncodeError):

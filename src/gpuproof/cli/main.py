@@ -27,67 +27,79 @@ class Command(NamedTuple):
     summary: str
 
 
-COMMANDS = {
-    "run": Command("jobs.run", "run a job and report whether it used its GPU"),
-    "watch": Command("jobs.watch", "run any command and prove what its GPUs did"),
-    "verdict": Command("jobs.verdict", "print the verdict on a job that was watched"),
-    "ps": Command("jobs.ps", "list runs"),
-    "show": Command("jobs.show", "show one run: its state, verdict and artifacts"),
-    "logs": Command("jobs.logs", "print a run's output; -f follows it until the run ends"),
-    "shell": Command("jobs.shell", "open a shell on the instance of a run on EC2"),
-    "stop": Command("jobs.stop", "stop a run"),
-    "wait": Command("jobs.wait", "wait until a run has ended"),
-    "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
-    "receipt": Command("jobs.receipt", "write the receipt of a run, signed with an SSH key"),
-    "verify": Command("jobs.verify", "verify a receipt: its signature, its run, its source"),
-    "rm": Command("jobs.rm", "remove runs that have ended"),
-    "compare": Command("jobs.compare", "compare runs, or a run with the baseline; limits for CI"),
-    "baseline": Command("jobs.baseline", "keep a run to compare later ones with"),
-    "notebook": Command("notebooks.notebook", "create and manage notebook instances on SageMaker"),
-    "explain": Command(
-        "diagnostics.explain", "explain the known errors in a log, with the next command to type"
-    ),
-    "check": Command("diagnostics.check", "find idle GPUs and broken jobs before you pay for them"),
-    "plan": Command(
-        "planning.plan", "estimate memory, time and cost of a PyTorch script on each GPU, without one"
-    ),
-    "calibrate": Command("planning.calibrate", "measure a GPU for more accurate plans"),
-    "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
-    "bench-endpoint": Command(
-        "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"
-    ),
-    "package": Command("serving.package", "build a model.tar.gz and check that it serves"),
-    "serve": Command("serving.serve", "serve a model with SageMaker's handler contract"),
-    "deploy": Command(
-        "endpoints.deploy", "deploy a model to a SageMaker endpoint, and prove that it is on the GPU"
-    ),
-    "delete": Command("endpoints.delete", "delete endpoints with everything that belongs to them"),
-    "agent": Command(
-        "serving.agent", "write the agent file, which serves models or watches a command in a container"
-    ),
-    "predict": Command(
-        "endpoints.predict", "send data to an endpoint or a local server, and print the response"
-    ),
-    "transform": Command(
-        "endpoints.transform", "run a model over files in S3 or on this machine (batch transform)"
-    ),
-    "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
-    "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
-    "cleanup": Command("account.cleanup", "list the GPU resources that you are billed for, and delete them"),
-    "audit": Command("account.audit", "show what the GPUs of an account did, and what idle ones cost"),
-    "cost": Command("account.cost", "show what GPUproof's runs have cost"),
-    "setup": Command("account.setup", "prepare an AWS account for its first run"),
-    "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
-    "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
-    "completion": Command("completion", "print a completion script for bash, zsh or fish"),
-    "schema": Command("schema", "print the JSON schema of gpuproof.yaml or verdict.json"),
-    "mcp": Command(
-        "assistants.mcp", "serve the commands as tools for coding assistants (Model Context Protocol)"
-    ),
-    "skill": Command("assistants.skill", "print a guide to GPUproof for coding assistants (SKILL.md)"),
-    "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
+GROUPS: dict[str, dict[str, Command]] = {
+    "Before a run": {
+        "check": Command("diagnostics.check", "find idle GPUs and broken jobs before you pay for them"),
+        "plan": Command("planning.plan", "estimate memory, time and cost of a script on each GPU"),
+        "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, frameworks"),
+        "calibrate": Command("planning.calibrate", "measure a GPU for more accurate plans"),
+        "rule": Command("diagnostics.rule", "show the documentation of a rule of `check`"),
+    },
+    "Run": {
+        "run": Command("jobs.run", "run a job and prove that it used its GPU"),
+        "watch": Command("jobs.watch", "run any command and prove what its GPUs did"),
+        "notebook": Command("notebooks.notebook", "create and manage SageMaker notebook instances"),
+        "ps": Command("jobs.ps", "list runs"),
+        "show": Command("jobs.show", "show one run: its state, verdict and artifacts"),
+        "logs": Command("jobs.logs", "print a run's output; -f follows it until the run ends"),
+        "top": Command("jobs.top", "watch what GPUs do now, and what they wait for"),
+        "dashboard": Command("jobs.dashboard", "show runs, plots, costs and plans in a browser"),
+        "shell": Command("jobs.shell", "open a shell on the instance of a run on EC2"),
+        "wait": Command("jobs.wait", "wait until a run has ended"),
+        "stop": Command("jobs.stop", "stop a run"),
+    },
+    "After a run": {
+        "verdict": Command("jobs.verdict", "print the verdict on a job that was watched"),
+        "report": Command("jobs.report", "write one run as an HTML page with its charts"),
+        "compare": Command("jobs.compare", "compare runs, or a run with the baseline; limits for CI"),
+        "baseline": Command("jobs.baseline", "keep a run to compare later ones with"),
+        "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
+        "receipt": Command("jobs.receipt", "write the receipt of a run, signed with an SSH key"),
+        "verify": Command("jobs.verify", "verify a receipt: its signature, its run, its source"),
+        "rm": Command("jobs.rm", "remove runs that have ended"),
+    },
+    "Serve": {
+        "package": Command("serving.package", "build a model.tar.gz and check that it serves"),
+        "serve": Command("serving.serve", "serve a model with SageMaker's handler contract"),
+        "deploy": Command("endpoints.deploy", "deploy a model to an endpoint; prove that it is on the GPU"),
+        "predict": Command("endpoints.predict", "send data to an endpoint or a local server"),
+        "bench-endpoint": Command(
+            "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost"
+        ),
+        "transform": Command("endpoints.transform", "run a model over files in S3 or here (batch transform)"),
+        "delete": Command("endpoints.delete", "delete endpoints with everything that belongs to them"),
+        "agent": Command("serving.agent", "write the agent file, for containers of your own"),
+    },
+    "AWS account": {
+        "setup": Command("account.setup", "prepare an AWS account for its first run"),
+        "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
+        "audit": Command("account.audit", "show what an account's GPUs did, and what idle ones cost"),
+        "cost": Command("account.cost", "show what GPUproof's runs have cost"),
+        "cleanup": Command("account.cleanup", "list the GPU resources that you pay for; delete them"),
+        "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
+    },
+    "This machine": {
+        "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
+        "explain": Command("diagnostics.explain", "explain the known errors in a log, with the next command"),
+        "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
+        "completion": Command("completion", "print a completion script for bash, zsh or fish"),
+        "schema": Command("schema", "print the JSON schema of gpuproof.yaml or verdict.json"),
+        "mcp": Command("assistants.mcp", "serve the commands as tools for coding assistants (MCP)"),
+        "skill": Command("assistants.skill", "print a guide to GPUproof for coding assistants"),
+    },
 }
-"""Every command, in the order of `gpuproof --help`."""
+"""Every command, by the heading under which `gpuproof --help` lists it."""
+
+_NAME_WIDTH = 16
+_START_HERE = """\
+Start here:
+  gpuproof check .                     what would idle, crash or waste money?
+  gpuproof plan train.py               which GPU, how long, how much?
+  gpuproof run train.py                rehearse it here; --on sagemaker, ec2
+  gpuproof watch -- python train.py    prove what a job of your own does
+"""
+
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def run() -> NoReturn:
@@ -184,6 +196,22 @@ class RootParser(Parser):
     """
 
     commands: dict[str, Parser]
+
+    def format_help(self) -> str:
+        """The commands by group, one line each; argparse could only print them as one list."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self.arguments, [])
+        formatter.add_text(self.description)
+        text = f"{formatter.format_help()}\n{_START_HERE}"
+        for heading, group in GROUPS.items():
+            text += f"\n{heading}:\n"
+            text += "".join(f"  {name:<{_NAME_WIDTH}}{command.summary}\n" for name, command in group.items())
+        formatter = self._get_formatter()
+        formatter.start_section("Options")
+        formatter.add_arguments(action for action in self.arguments if action.option_strings)
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return f"{text}\n{formatter.format_help()}"
 
 
 def root_parser(complete: Iterable[str] = COMMANDS) -> RootParser:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean, median
@@ -11,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from gpuproof.agent.verdict import GpuVerdict, Verdict
 from gpuproof.agent.verdict.evidence import PHASES, Steps
 from gpuproof.util.humanize import format_bytes, format_energy, format_rate, format_seconds, format_usd
+from gpuproof.util.redaction import HIDDEN, is_secret_argument
 
 COMPLETED = "Completed"
 
@@ -255,19 +255,13 @@ def _provenance(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "commit", str(commit)[:12] + (" with changes" if git.get("dirty") else "")
 
 
-_HIDDEN = "(hidden)"
-_SECRET = re.compile(r"token|secret|passw|api.?key|access.?key|private.?key|credential|auth", re.IGNORECASE)
-_NO_SECRET = re.compile(
-    r"(pad|eos|bos|unk|sep|cls|mask|special|num|max|min|new|vocab\w*).?token|tokens\b|tokenizer",
-    re.IGNORECASE,
-)
 _SCRIPTS = (".py", ".sh")
 
 
 def script_arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The arguments of a script by name, hyperparameters among them; those without a name by their number.
 
-    The values of arguments that are named like secrets are hidden: a baseline is committed.
+    Values that look like secrets are hidden: a baseline is committed.
 
     Args:
         command: that started it, with a launcher or an interpreter before the script.
@@ -279,15 +273,14 @@ def script_arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:
         word = words.pop(0)
         if not word.startswith("-") or _is_number(word):
             position += 1
-            yield str(position), word
+            yield str(position), HIDDEN if is_secret_argument("", word) else word
             continue
         name, equals, value = word.partition("=")
         if not equals:
             value = "yes"
             if words and (not words[0].startswith("-") or _is_number(words[0])):
                 value = words.pop(0)
-        is_secret = _SECRET.search(name) and not _NO_SECRET.search(name)
-        yield name, _HIDDEN if is_secret else value
+        yield name, HIDDEN if is_secret_argument(name, value) else value
 
 
 def _is_number(word: str) -> bool:

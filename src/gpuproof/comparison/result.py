@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from gpuproof.agent.verdict import Verdict
 from gpuproof.backends.display import Printed
 from gpuproof.comparison.comparison import Comparison, MeasureRow, Side, change_document
 from gpuproof.comparison.limits import EXCEEDED, UNDECIDED, LimitResult, percent
 from gpuproof.comparison.noise import CONFIDENCE, RUNS, Change, Estimate
+from gpuproof.comparison.run_table import run_tables, setting_table
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.table import Block, Table
 
@@ -23,10 +25,12 @@ class ComparisonResult(Printed):
     Args:
         comparison: of all sides with the first.
         limits: one for each limit and each side but the first.
+        verdicts: of the runs that have one, by the run's name; those of a baseline are not kept.
     """
 
     comparison: Comparison
     limits: tuple[LimitResult, ...] = ()
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
 
     @property
     def is_comparable(self) -> bool:
@@ -69,33 +73,38 @@ class ComparisonResult(Printed):
     def blocks(self) -> Iterable[Block]:
         """Tables of the measures and of the settings that differ, what exceeds the noise, and the limits."""
         sides = self.comparison.sides
-        yield f"reference  {_described(sides[0])}"
-        for side in sides[1:]:
-            yield f"compared   {_described(side)}"
-        yield ""
+        if len(sides) > 2:
+            yield from run_tables(self.comparison)
+            for number, side in enumerate(sides, 1):
+                if side.is_baseline or len(side.runs) > 1:
+                    yield f"#{number}  {_described(side)}"
+        else:
+            yield from self._two_sides()
         if not self.is_comparable:
             yield "Nothing can be compared: the runs have no measurement in common."
         else:
-            yield _table(self.comparison)
             yield ""
-            yield from self._differences()
+            for side, text in self.differences():
+                yield f"{side.name}: {text}" if len(sides) > 2 else text
         if self.comparison.settings:
             yield ""
-            yield Table(
-                ("DIFFERENT", *(side.name for side in sides)),
-                tuple(
-                    (_setting_label(row.name), *(value or "-" for value in row.values))
-                    for row in self.comparison.settings
-                ),
-            )
+            yield setting_table(self.comparison)
         if self.limits:
             yield ""
         for limit in self.limits:
             of = f" of {limit.side}" if len(sides) > 2 else ""
             yield f"{limit.label}{of}: {limit.outcome}: {limit.reason}"
 
-    def _differences(self) -> Iterator[str]:
-        """What exceeds the noise on each side, and whether the noise is known at all."""
+    def _two_sides(self) -> Iterator[Block]:
+        """A column for each side."""
+        for label, side in zip(("reference", "compared"), self.comparison.sides, strict=True):
+            yield f"{label:<10} {_described(side)}"
+        yield ""
+        if self.is_comparable:
+            yield _table(self.comparison)
+
+    def differences(self) -> Iterator[tuple[Side, str]]:
+        """What exceeds the noise on each side but the first, and whether the noise is known at all."""
         sides = self.comparison.sides
         for number, side in enumerate(sides[1:]):
             known = [
@@ -103,24 +112,21 @@ class ComparisonResult(Printed):
                 for row in self.comparison.measures
                 if (change := row.changes[number]) is not None and change.differs is not None
             ]
-            before = f"{side.name}: " if len(sides) > 2 else ""
             if not known:
-                yield f"{before}The noise is unknown: compare several runs (RUN,RUN), or runs that report steps or throughput for longer."
+                yield (
+                    side,
+                    "The noise is unknown: compare several runs (RUN,RUN), or runs that report steps or throughput for longer.",
+                )
                 continue
             source = (
                 "between runs" if any(change.source == RUNS for _, change in known) else "within the runs"
             )
             found = [(row, change) for row, change in known if change.differs]
             if not found:
-                yield f"{before}No difference that exceeds the noise {source}."
+                yield side, f"No difference that exceeds the noise {source}."
             for row, change in found:
                 if not row.measure.label.startswith(" "):
-                    yield f"{before}{_sentence(row, change, number + 1)} {source}."
-
-
-def _setting_label(name: str) -> str:
-    """`instance type` for a key of JSON; names of arguments and variables stay as they are."""
-    return name if " " in name else name.replace("_", " ")
+                    yield side, f"{_sentence(row, change, number + 1)} {source}."
 
 
 def _described(side: Side) -> str:

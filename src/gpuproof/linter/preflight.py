@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,8 @@ def check_job(
 
     Returns:
         Findings, sorted by location. Only those that are certain, and that this job reaches with its arguments, are
-        errors. Findings about the job itself are on the first line of the script. Empty for an entry point that is not
-        Python.
+        errors. Findings about the job itself have no location, because its settings may be those of a command line. Empty
+        for an entry point that is not Python.
 
     Raises:
         UsageError: the project's settings are invalid.
@@ -71,7 +72,11 @@ def check_job(
     kept = sorted_hits(hit for hit in found if by_file.keeps(hit))
     requests_gpu = True if job.resources.gpu is not None else None
     reach = JobReach(project, definition, has_gpu=requests_gpu, is_remote=is_remote)
-    return [reach.settle(hit, log) for hit in kept]
+    settled = (reach.settle(hit, log) for hit in kept)
+    return [
+        replace(hit, finding=replace(hit.finding, location=None)) if hit.span is definition.span else hit
+        for hit in settled
+    ]
 
 
 def _command_line(job: AnyJob) -> list[str]:

@@ -166,23 +166,23 @@ def _plots(report: WatchReport) -> str:
     shown = [gpu for gpu in verdict.gpus if gpu not in folded]
     parts: list[str] = []
     if shown:
-        parts += [_grid(shown, verdict.seconds, report), f'<div style="{_SMALL}">{legend()}</div>']
+        parts += [_grid(shown, verdict.seconds), f'<div style="{_SMALL}">{legend()}</div>']
     if folded:
         what = f"{pluralize(len(folded), 'GPU')} without work"
-        parts.append(_details(what, _grid(folded, verdict.seconds, report)))
+        parts.append(_details(what, _grid(folded, verdict.seconds)))
     return "".join(parts)
 
 
-def _grid(gpus: Sequence[GpuVerdict], seconds: float, report: WatchReport) -> str:
-    figures = "".join(_figure(gpu, seconds, report) for gpu in gpus)
+def _grid(gpus: Sequence[GpuVerdict], seconds: float) -> str:
+    figures = "".join(_figure(gpu, seconds) for gpu in gpus)
     return f'<div style="display:flex;flex-wrap:wrap;gap:4px 24px;margin:4px 0">{figures}</div>'
 
 
-def _figure(gpu: GpuVerdict, seconds: float, report: WatchReport) -> str:
+def _figure(gpu: GpuVerdict, seconds: float) -> str:
     name = f"GPU {gpu.index}" + (f" {gpu.name.removeprefix('NVIDIA ')}" if gpu.name else "")
     numbers = _numbers(gpu)
     title = f"{name}: {numbers}, over {format_duration(seconds)}"
-    plot = gpu_plot(title, seconds, gpu.series, report.memory.get(gpu.index), gpu.memory_total)
+    plot = gpu_plot(title, seconds, gpu.series, gpu.memory_total)
     caption = f"<b>{html.escape(name)}</b> {html.escape(numbers)}"
     return (
         f'<div style="flex:0 1 360px;min-width:200px"><div style="font-size:12px">{caption}</div>{plot}</div>'

@@ -29,16 +29,12 @@ class _Step(NamedTuple):
     top: float
 
 
-def gpu_plot(
-    title: str, seconds: float, utilization: Series, memory: Series | None, total: int | None
-) -> str:
+def gpu_plot(title: str, seconds: float, series: Series, total: int | None) -> str:
     """The plot, without a legend.
 
     Args:
         title: read by screen readers.
         seconds: on the time axis.
-        utilization: in percent.
-        memory: bytes in use; `None` if unknown.
         total: the GPU's memory in bytes, the top of the plot.
     """
     scale = WIDTH / seconds if seconds > 0 else 0.0
@@ -48,11 +44,11 @@ def gpu_plot(
         f'<svg xmlns="{_SVG}" role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}" style="{style}">',
         *(_line(level, 0.35 if level == 0 else 0.15) for level in (0.0, 50.0, 100.0)),
     ]
-    for steps in _stretches(utilization, scale, seconds, _MOST_PERCENT):
+    for steps in _stretches(series.values, series.step_s, scale, seconds, _MOST_PERCENT):
         area = f"M{_short(steps[0].left)} {_short(_BOTTOM)}V{_outline(steps)}V{_short(_BOTTOM)}Z"
         parts.append(f'<path d="{area}" fill="{AREA_COLOUR}" fill-opacity="0.45" stroke="{AREA_COLOUR}"/>')
-    if memory is not None and total:
-        for steps in _stretches(memory, scale, seconds, float(total)):
+    if total:
+        for steps in _stretches(series.memory, series.step_s, scale, seconds, float(total)):
             line = f"M{_short(steps[0].left)} {_outline(steps)}"
             parts.append(f'<path d="{line}" fill="none" {_DASHES}/>')
     end = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
@@ -78,15 +74,16 @@ def _key(shape: str) -> str:
     )
 
 
-def _stretches(series: Series, scale: float, seconds: float, most: float) -> Iterator[list[_Step]]:
+def _stretches(
+    values: Sequence[float | None], step_s: float, scale: float, seconds: float, most: float
+) -> Iterator[list[_Step]]:
     """The steps of each stretch of known values; every value covers a step of time."""
-    values: Sequence[float | None] = series.values
     for known, indexes in groupby(range(len(values)), key=lambda index: values[index] is not None):
         if not known:
             continue
         steps: list[_Step] = []
         for index in indexes:
-            begin, end = index * series.step_s, min((index + 1) * series.step_s, seconds)
+            begin, end = index * step_s, min((index + 1) * step_s, seconds)
             top = _height(values[index] or 0.0, most)
             if end > begin:
                 steps.append(_Step(begin * scale, end * scale, top))

@@ -10,7 +10,7 @@ from gpuproof.catalogue.model import Instance, JobKind
 from gpuproof.planning.advice import Advice, advise
 from gpuproof.planning.candidates import Candidate, Priced, find_candidates, find_larger
 from gpuproof.planning.coefficients import Coefficients
-from gpuproof.planning.estimates import FitOptions, FitResult, Interval, MemoryEstimate, StepTime
+from gpuproof.planning.estimates import Fit, FitOptions, FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, unlimited_replays
 from gpuproof.planning.recommendation import (
     Conditions,
@@ -34,6 +34,7 @@ REQUESTS = 1_000_000
 STEPS_WITHOUT_LENGTH = 1000
 """Steps whose cost is shown if it is not known how many the script makes."""
 _HOUR = 3600.0
+_FITTING: tuple[Fit, ...] = ("fits", "borderline")
 _ARCH = "x86_64"
 """Only these hosts are recommended: an unmodified environment may have no packages for others."""
 
@@ -139,8 +140,8 @@ def make_plan(
     where = (catalogue, conditions.region, conditions.gpus, conditions.service, use)
     cost = usd_per_hour if serving else usd_in_total
     candidates = find_candidates(*where)
-    plans = _by_cost(map(plan_gpu, candidates), cost)
-    larger_plans = _by_cost(map(plan_gpu, find_larger(*where, candidates)), cost) if not serving else []
+    plans = _in_order(map(plan_gpu, candidates), cost)
+    larger_plans = _in_order(map(plan_gpu, find_larger(*where, candidates)), cost) if not serving else []
     fitting = [offer for plan in plans if plan.fit.fit == "fits" for offer in plan.offers]
     allowed = [
         offer
@@ -164,8 +165,16 @@ def make_plan(
     )
 
 
-def _by_cost(plans: Iterable[GpuPlan], cost: Callable[[Offer], float]) -> list[GpuPlan]:
-    return sorted(plans, key=lambda plan: min(map(cost, plan.offers)))
+def _in_order(plans: Iterable[GpuPlan], cost: Callable[[Offer], float]) -> list[GpuPlan]:
+    """Where it fits, the cheapest first, on demand if it is sold on demand; then where it is too large, the largest GPU first."""
+
+    def key(plan: GpuPlan) -> tuple[int, float]:
+        if plan.fit.fit not in _FITTING:
+            return len(_FITTING), -plan.fit.usable
+        on_demand = [offer for offer in plan.offers if offer.priced.market != "spot"]
+        return _FITTING.index(plan.fit.fit), min(map(cost, on_demand or plan.offers))
+
+    return sorted(plans, key=key)
 
 
 def _warnings(

@@ -21,7 +21,7 @@ def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
     parts = [status or "", format_clock(sample.get("seconds"))]
     gpus, hosts = sample.get("gpus", ()), sample.get("hosts", 1)
     if hosts > 1 or len(gpus) > _MOST_GPUS:
-        parts.append(_summary(gpus, hosts))
+        parts.append(gpu_summary(gpus, hosts))
     else:
         parts += [f"GPU {gpu['index']} {_percent(gpu['utilization'])}{_memory(gpu)}" for gpu in gpus]
     if (cores := sample.get("cores")) is not None:
@@ -34,8 +34,13 @@ def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _summary(gpus: Sequence[Mapping[str, Any]], hosts: int) -> str:
-    """`2 hosts, 8 GPUs 91 % (62 to 98 %), 20.1 GiB of 22.5 GiB`: mean and range of utilization, memory of the fullest."""
+def gpu_summary(gpus: Sequence[Mapping[str, Any]], hosts: int) -> str:
+    """`2 hosts, 8 GPUs 91 % (62 to 98 %), 20.1 GiB of 22.5 GiB`: mean and range of utilization, memory of the fullest.
+
+    Args:
+        gpus: as in a sample.
+        hosts: their number.
+    """
     names = [pluralize(hosts, "host")] if hosts > 1 else []
     if not gpus:
         return ", ".join(names)

@@ -77,7 +77,6 @@ class Part:
             started=self.started,
             group=self.settings.group,
             hosts=self.settings.hosts,
-            memory=self.session.memory(),
             **facts,
         )
 

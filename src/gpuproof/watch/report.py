@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import socket
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from gpuproof.agent.verdict import Verdict
-from gpuproof.gpu.telemetry import Series
+from gpuproof.agent.verdict.events import exit_event
 from gpuproof.util.humanize import format_usd, pluralize
 
 VERSION = 1
@@ -49,7 +49,6 @@ class WatchReport:
         exit_code: `None` if it is unknown, or if a signal killed the program.
         stopped_because: `STOPPED_UNUSED` or `STALLED` if GPUproof ended the program.
         hosts: number of hosts of the job.
-        memory: bytes in use by all processes over time, by the index of the GPU; empty if they were not kept.
     """
 
     verdict: Mapping[str, Any]
@@ -66,22 +65,21 @@ class WatchReport:
     instance: Instance | None = None
     cost_usd: float | None = None
     notes: tuple[str, ...] = ()
-    memory: Mapping[int, Series] = field(default_factory=dict)
 
     @classmethod
     def of(cls, verdict: Verdict, **facts: Any) -> WatchReport:
         """The report on a program of this machine; `facts` are fields of the report."""
+        code = -facts["signal"] if facts.get("signal") else facts.get("exit_code")
+        if code is not None:
+            is_failure = code != 0 and facts.get("stopped_because") is None
+            end = exit_event(verdict.seconds, code, is_failure=is_failure)
+            verdict = replace(verdict, events=(*verdict.events, end))
         return cls(verdict.to_json(), host=socket.gethostname(), seconds=verdict.seconds, **facts)
 
     def to_json(self) -> dict[str, Any]:
         """The report as a JSON object; `started` in ISO 8601."""
         values = asdict(self)
-        verdict, memory = values.pop("verdict"), values.pop("memory")
-        if memory:
-            values["memory"] = [
-                {"index": index, "step_s": series.step_s, "values": _whole(series.values)}
-                for index, series in self.memory.items()
-            ]
+        verdict = values.pop("verdict")
         started = datetime.datetime.fromtimestamp(self.started, datetime.timezone.utc)
         values["started"] = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         values["seconds"] = round(self.seconds, 3)
@@ -104,10 +102,6 @@ class WatchReport:
         values["instance"] = Instance(**instance) if isinstance(instance, dict) else None
         values["command"] = tuple(command) if isinstance(command, list) else None
         values["notes"] = tuple(values.get("notes") or ())
-        values["memory"] = {
-            series["index"]: Series(series["step_s"], tuple(series["values"]))
-            for series in values.get("memory") or ()
-        }
         text = str(values.get("started", "1970-01-01T00:00:00Z")).replace("Z", "+00:00")
         values["started"] = datetime.datetime.fromisoformat(text).timestamp()
         return cls(**values)
@@ -156,10 +150,6 @@ def _instances_text(report: WatchReport) -> str:
 def _instance_text(instance: Instance) -> str:
     name = f"{instance.type} in {instance.region}" if instance.region else instance.type
     return f"{name} ({instance.life_cycle})" if instance.life_cycle else name
-
-
-def _whole(values: Iterable[float | None]) -> list[int | None]:
-    return [None if value is None else round(value) for value in values]
 
 
 def read_environment(pid: int) -> dict[str, str]:

@@ -8,8 +8,7 @@ from typing import Any, Callable
 
 from gpuproof.agent.monitor import Monitor, MonitorSettings
 from gpuproof.agent.verdict import Verdict
-from gpuproof.gpu.memory_series import MemorySeries
-from gpuproof.gpu.telemetry import Sample, Series, Telemetry
+from gpuproof.gpu.telemetry import Sample, Telemetry
 from gpuproof.watch.expected import VISIBLE, expectation
 from gpuproof.watch.settings import WatchSettings
 
@@ -51,14 +50,12 @@ class WatchSession:
             hosts=settings.hosts,
             visible_devices=_allocated(environment),
         )
-        self._memory = MemorySeries()
-        self._observer = on_sample
         self._monitor = Monitor(
             known,
             roots,
             environment,
             show,
-            self._on_sample,
+            on_sample,
             left_out=left_out,
             age_s=age_s,
             settles=settles,
@@ -104,15 +101,6 @@ class WatchSession:
     def discard(self) -> None:
         """End the sampling without a verdict."""
         self._monitor.stop()
-
-    def memory(self) -> dict[int, Series]:
-        """The bytes in use by all processes over time, by the index of the GPU."""
-        return self._memory.series()
-
-    def _on_sample(self, sample: Sample) -> None:
-        self._memory.add(sample)
-        if self._observer is not None:
-            self._observer(sample)
 
     def _settle_expectation(self) -> None:
         # The number of GPUs is known once the sampler's thread has opened NVML.

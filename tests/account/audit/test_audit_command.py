@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpuproof.errors import ExitCode
 from gpuproof_emulator.store import PROCESSING
@@ -17,6 +21,7 @@ from support.published_metrics import ended_training, publish, publish_host
 
 pytestmark = pytest.mark.slow
 
+PAGE = Path(__file__).parents[3] / "docs" / "ci.md"
 ONE = ("--region", "us-east-1")
 
 
@@ -140,6 +145,21 @@ def test_csv_has_a_line_for_each_row(account: EmulatedAccount, cli: CliSandbox) 
     assert [(row["name"], row["verdict"]) for row in table] == [("cpu", "cpu-only")]
 
 
+def test_html_is_a_page_beside_the_text_or_in_its_place(account: EmulatedAccount, cli: CliSandbox) -> None:
+    publish_host(account, "cpu", [0.0] * 30, ago=ended_training(account, "cpu"), memory=0.0)
+    done = cli.gpuproof("audit", *ONE, "--html", "audit.html")
+    assert done.returncode == 0, done.stderr
+    assert "cpu-only" in done.stdout
+    page = (cli.project / "audit.html").read_text(encoding="utf-8")
+    assert "<title>GPU audit ($" in page
+    assert "Utilization of the GPUs" in page
+    done = cli.gpuproof("audit", "cpu", *ONE, "--html", "-")
+    assert done.stdout.startswith("<!doctype html>"), done.stderr
+    assert "<title>Audit of cpu (cpu-only)" in done.stdout
+    done = cli.gpuproof("audit", *ONE, "--html", "-", "--json")
+    assert (done.returncode, "both be written to standard output" in done.stderr) == (2, True)
+
+
 def test_jobs_of_two_weeks_are_read_within_the_quota_of_cloudwatch(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:
@@ -176,3 +196,18 @@ def test_a_region_without_permission_is_named_and_the_others_are_read(
     assert "hidden" not in done.stdout
     assert "training jobs could not be read in eu-west-1: no permission for sagemaker:Search" in done.stderr
     assert "gpuproof iam policy --on audit" in done.stderr
+
+
+def test_the_pipeline_of_the_page_fails_if_too_much_was_wasted_and_keeps_the_page(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    documents = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    (workflow,) = (document for document in documents if document.get("name") == "GPU waste")
+    steps = workflow["jobs"]["audit"]["steps"]
+    (command,) = (step["run"] for step in steps if step.get("run", "").startswith("gpuproof audit"))
+    began = ended_training(account, "idle", instance="ml.p5.48xlarge", minutes=120)
+    publish_host(account, "idle", [0.0] * 120, ago=began)
+    done = cli.gpuproof(*shlex.split(command)[1:], *ONE)
+    assert done.returncode == ExitCode.GPU_UNUSED, done.stderr
+    assert steps[-1]["with"]["path"] == "audit.html"
+    assert "idle" in (cli.project / "audit.html").read_text()

@@ -65,7 +65,8 @@ def test_a_gpu_can_be_shown_with_its_rates_and_types(gpuproof) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("A10", "A10G"), ("g5.xlage", "g5.xlarge"), ("H10", "H100"), ("sohw", "show")]
+    ("word", "meant"),
+    [("A10", "A10G"), ("g4", "g4dn"), ("g5.xlage", "g5.xlarge"), ("H10", "H100"), ("sohw", "show")],
 )
 def test_an_unknown_name_is_wrong_usage_and_gets_the_nearest(gpuproof, word: str, meant: str) -> None:
     code, _, err = gpuproof(word)

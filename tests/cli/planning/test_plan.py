@@ -72,8 +72,12 @@ def test_the_table_says_what_fits_how_long_it_takes_and_what_to_use(cli: CliSand
 
 
 def test_the_document(cli: CliSandbox) -> None:
-    done = cli.gpuproof("plan", "train.py", "--format", "json", "--region", "eu-west-1", "--on", "sagemaker")
+    words = ("--format", "json", "--region", "eu-west-1", "--on", "sagemaker", "--html", "plan.html")
+    done = cli.gpuproof("plan", "train.py", *words)
     assert done.returncode == 0, done.stderr
+    assert "page written to plan.html" in done.stderr
+    page = (cli.project / "plan.html").read_text(encoding="utf-8")
+    assert "<title>Plan of train.py (ml." in page
     document = json.loads(done.stdout)
     assert (document["version"], document["batch_size"], document["steps"]) == (1, 32, 200)
     assert document["region"] == "eu-west-1"
@@ -121,6 +125,8 @@ def test_a_script_that_fails_shows_its_line(cli: CliSandbox) -> None:
         (("train.py", "--deadline", "soon"), "--deadline"),
         (("train.py", "--epochs", "0"), "--epochs must be at least 1"),
         (("train.py", "--budget", "-1"), "--budget must be more than 0"),
+        (("train.py", "--html", "none/plan.html"), "--html: there is no folder none"),
+        (("--history", "--html", "plan.html"), "--html is for the plan of a script"),
     ],
 )
 def test_wrong_usage(cli: CliSandbox, words: tuple[str, ...], said: str) -> None:

@@ -22,10 +22,11 @@ LOCAL_COMMANDS = {
     "completion": "prints a script",
     "schema": "prints a schema",
     "mcp": "runs the other commands",
+    "dashboard": "shows what `ps`, `top`, `report`, `compare` and `cost` show, and stops as `stop` does",
     "skill": "prints a guide",
     "emulator": "is an AWS of its own",
 }
-SAME_REQUESTS_EVERYWHERE = {"--help", "--format", "--json", "--timeout"}
+SAME_REQUESTS_EVERYWHERE = {"--help", "--format", "--json", "--html", "--timeout"}
 _SERVED = {"--code", "--image", "--server", "--framework-version", "--env", "--bucket"}
 SAME_REQUESTS = {
     "run": {
@@ -71,6 +72,7 @@ SAME_REQUESTS = {
     "package": {"--requirements", "--include", "--request", "--content-type", "--python"},
     "explain": {"--instance-type"},
     "receipt": {"--sign"},
+    "report": {"--open", "--output"},
     "verify": {"--allowed-signers", "--key", "--revoked", "--source"},
     "compare": {"--baseline", "--file", "--max-slower", "--max-cost", "--max-memory"},
     "baseline set": {"--file", "--name"},

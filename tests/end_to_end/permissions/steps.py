@@ -164,9 +164,11 @@ SAGEMAKER = User(
         _step("logs", "one", "--on", "sagemaker", "--region", "us-east-1", "--follow", "--tail", "5", "--since", "1h",
               spare=("s3:GetObject",)),
         _step("logs", "one", "--host", "algo-1", spare=("s3:GetObject",)),
+        _step("top", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
         _step("wait", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
         _step("pull", "one", "--on", "sagemaker", "--region", "us-east-1", "--to", "out", "--extract"),
         _step("explain", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
+        _step("report", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
         _step("receipt", "one", "--on", "sagemaker", "--region", "us-east-1", "--output", "receipt.json",
               spare=("s3:GetObject",)),
         _step("verify", "receipt.json", "--run", "one", "--on", "sagemaker", "--region", "us-east-1",
@@ -232,6 +234,7 @@ SAGEMAKER = User(
     },
     prepare=_add_model,
     unused={
+        "cloudwatch:GetMetricData": "no job runs while `top` looks at it",
         "kms:DescribeKey": "SageMaker looks at a key on behalf of the user",
         "s3:AbortMultipartUpload": "an upload is aborted when it fails",
         "s3:DeleteBucket": "the undo of a bucket that could not be configured",
@@ -301,7 +304,10 @@ EC2 = User(
         _step("ps", "--on", "ec2", "--all"),
         _step("show", "one", "--on", "ec2"),
         _step("logs", "one", "--on", "ec2"),
+        _step("top", "one", "--on", "ec2", "--region", "us-east-1"),
         _step("explain", "one", "--on", "ec2"),
+        # Instances of this account do not boot, so the run has not started.
+        _step("report", "one", "--on", "ec2", code=2),
         # The emulator has no sessions.
         _step("shell", "one", "--region", "us-east-1", "--host", "algo-1", code=5),
         _step("shell", "one", "--forward", "9000", code=5),

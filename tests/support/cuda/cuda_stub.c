@@ -10,8 +10,10 @@
  *
  * Device memory is host memory, and the one kernel that it knows is the sum of two vectors: whatever module is loaded,
  * its function `add` computes out[i] = a[i] + b[i] from (float *out, float *a, float *b, int n); others do nothing. Memory
- * of another process is memory of its own.
+ * of another process is memory of its own. `cuda-core` works with it: streams do nothing, and what it lacks is not supported.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,5 +135,48 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     float *out = *(float **)parameters[0], *a = *(float **)parameters[1], *b = *(float **)parameters[2];
     int n = *(int *)parameters[3];
     for (int i = 0; i < n && i < (int)(gx * bx); i++) out[i] = stub.wrong && i == n / 2 ? 0 : a[i] + b[i];
+    return 0;
+}
+
+typedef struct { unsigned gx, gy, gz, bx, by, bz, shared; void *stream, *attributes; unsigned count; } LaunchConfig;
+
+EXPORT int cuLaunchKernelEx(const LaunchConfig *config, void *function, void **parameters, void **extra) {
+    return cuLaunchKernel(function, config->gx, config->gy, config->gz, config->bx, config->by, config->bz, config->shared,
+                          config->stream, parameters, extra);
+}
+EXPORT int cuLibraryLoadData(void **out, const void *image, int *jit, void **jit_values, unsigned jit_count, int *options,
+                             void **values, unsigned count) {
+    (void)jit; (void)jit_values; (void)jit_count; (void)options; (void)values; (void)count;
+    return cuModuleLoadData(out, image);
+}
+EXPORT int cuLibraryGetKernel(void **out, void *library, const char *name) { return cuModuleGetFunction(out, library, name); }
+EXPORT int cuLibraryUnload(void *library) { (void)library; return 0; }
+EXPORT int cuCtxGetCurrent(void **out) { *out = &stub; return begin(__func__); }
+EXPORT int cuCtxGetDevice(int *out) { *out = 0; return begin(__func__); }
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = *greatest = 0; return begin(__func__); }
+EXPORT int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) {
+    (void)flags; (void)priority; *out = &stub; return begin(__func__);
+}
+EXPORT int cuStreamSynchronize(void *stream) { (void)stream; return begin(__func__); }
+EXPORT int cuStreamDestroy_v2(void *stream) { (void)stream; return 0; }
+EXPORT int cuGetErrorName(int code, const char **out) { (void)code; *out = "CUDA_ERROR_OF_THE_STUB"; return 0; }
+EXPORT int cuGetErrorString(int code, const char **out) { (void)code; *out = "an error of the stub"; return 0; }
+
+/* NVRTC asks for a table of functions that are documented nowhere. */
+EXPORT int cuGetExportTable(const void **out, const void *id) { (void)id; *out = NULL; return 500; }
+
+static int not_supported(void) { return 801; }
+
+EXPORT int cuGetProcAddress_v2(const char *name, void **out, int version, unsigned long long flags, int *status) {
+    (void)version; (void)flags;
+    static void *self;
+    Dl_info here;
+    if (!self && dladdr((void *)cuGetProcAddress_v2, &here)) self = dlopen(here.dli_fname, RTLD_LAZY);
+    char newer[128];
+    snprintf(newer, sizeof newer, "%s_v2", name);
+    *out = self ? dlsym(self, newer) : NULL;
+    if (!*out && self) *out = dlsym(self, name);
+    if (!*out) *out = (void *)not_supported;
+    if (status) *status = 0;
     return 0;
 }

@@ -18,7 +18,7 @@
  * instance0 (NVML's id of MIG instance 0; 1 if not named), instance1 and so on.
  *
  * The last `at` line whose time has come is a GPU's whole state. Keys: util, memutil (percent), mem, reserved (MiB),
- * power (W), clock (MHz), throttle (bit mask, 0x..), error (NVML code: every call for this GPU fails with it), procs
+ * power (W), temp (degrees Celsius; negative: not supported), clock (MHz), throttle (bit mask, 0x..), error (NVML code: every call for this GPU fails with it), procs
  * (PID:MIB[:SM_PERCENT[:MIG_INSTANCE]],...; MIB -1: not available), and the performance counters gr, sm, occupancy, integer, tensor,
  * dram, fp64, fp32, fp16 (percent; negative: not supported), pcie_tx, pcie_rx, nvlink_tx, nvlink_rx (MiB/s), whose means between
  * two samples GPM returns. With `instance=ID`, a line has the counters of a MIG instance only. An `at` line with `when=PATH` counts only while PATH holds the
@@ -38,6 +38,7 @@ typedef struct { unsigned version; unsigned long long total, reserved, free, use
 typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } ProcessInfo;
 typedef struct { unsigned pid; unsigned long long time; unsigned sm, mem, enc, dec; } ProcessSample;
+typedef struct { unsigned version; int sensor, temperature; } Temperature;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } PciInfo;
 
 static int initialised;
@@ -210,6 +211,23 @@ EXPORT int nvmlDeviceGetPowerUsage(void *gpu, unsigned *out) {
     const Row *row;
     int code = begin_gpu(__func__, gpu, &row);
     if (!code) *out = (unsigned)row->power_mw;
+    return code;
+}
+
+EXPORT int nvmlDeviceGetTemperature(void *gpu, int sensor, unsigned *out) {
+    const Row *row;
+    int code = begin_gpu(__func__, gpu, &row);
+    if (code) return code;
+    if (sensor != 0) return INVALID_ARGUMENT;
+    if (row->temp < 0) return NOT_SUPPORTED;
+    *out = (unsigned)row->temp;
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetTemperatureV(void *gpu, Temperature *out) {
+    unsigned read = 0;
+    int code = nvmlDeviceGetTemperature(gpu, out->sensor, &read);
+    if (!code) out->temperature = (int)read;
     return code;
 }
 

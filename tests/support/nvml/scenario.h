@@ -28,7 +28,7 @@ static const struct { const char *key; unsigned id; } gpm_keys[] = {
 
 typedef struct {
     double from;
-    int gpu, instance, util, memutil, clock, error;
+    int gpu, instance, util, memutil, clock, error, temp;
     double gpm[GPM_KEYS];
     long long mem, reserved, power_mw;
     unsigned long long throttle;
@@ -85,6 +85,7 @@ static void parse_row(char *text) {
     memset(row, 0, sizeof *row);
     row->power_mw = 30000;
     row->clock = 300;
+    row->temp = 30;
     row->instance = -1;
     char *when = strstr(text, " when=");
     if (when) {
@@ -105,6 +106,7 @@ static void parse_row(char *text) {
         else if (!strcmp(word, "mem")) row->mem = strtoll(value, NULL, 10);
         else if (!strcmp(word, "reserved")) row->reserved = strtoll(value, NULL, 10);
         else if (!strcmp(word, "power")) row->power_mw = (long long)(strtod(value, NULL) * 1000);
+        else if (!strcmp(word, "temp")) row->temp = atoi(value);
         else if (!strcmp(word, "clock")) row->clock = atoi(value);
         else if (!strcmp(word, "throttle")) row->throttle = strtoull(value, NULL, 0);
         else if (!strcmp(word, "error")) row->error = atoi(value);
@@ -233,7 +235,7 @@ static long long condition_of(int gpu, const char *key) {
 }
 
 static const Row *row_at(int gpu, int instance, double now) {
-    static const Row idle = {.power_mw = 30000, .clock = 300, .instance = -1};
+    static const Row idle = {.power_mw = 30000, .clock = 300, .temp = 30, .instance = -1};
     const Row *found = &idle;
     double best = -1;
     unsigned pid;

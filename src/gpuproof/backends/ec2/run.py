@@ -15,7 +15,7 @@ from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.ec2 import tag_dict
-from gpuproof.backends.base import Event
+from gpuproof.backends.base import Event, GpuReadings
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.requests.log_group import LOG_GROUP
@@ -27,6 +27,7 @@ from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_
 from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.interrupted_launch import completed_launch
+from gpuproof.backends.ec2.tracking.live_samples import read_live_samples
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import record_of
@@ -192,6 +193,12 @@ class EC2Run(RemoteRun):
         """Yield its events until it has ended; see `RemoteRun.follow`."""
         yield from super().follow(offset=offset, live=live, host=host)
         self._delete_schedule()
+
+    def read_gpus(self) -> GpuReadings | None:
+        """The newest samples that its hosts have uploaded."""
+        return read_live_samples(
+            self._aws, self._launch.bucket, self.id, host_names(self._launch.instance_count)
+        )
 
     def stop(self, *, at_once: bool = False) -> None:
         """Request that its hosts stop the job, which have two minutes, upload its results and shut down.

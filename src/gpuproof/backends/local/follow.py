@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import read_state
 from gpuproof.backends.base import Event, Live, Output
+from gpuproof.backends.live_samples import merge_samples
 from gpuproof.backends.local.host_logs import LogReader
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
@@ -70,19 +71,3 @@ def _sample(paths: RunPaths, hosts: Sequence[str]) -> dict[str, Any] | None:
         return read_state(paths.live)
     samples = {host: sample for host in hosts if (sample := read_state(paths.host(host).live)) is not None}
     return merge_samples(samples) if samples else None
-
-
-def merge_samples(samples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """One sample for all hosts: the time since the first one started, their GPUs, and the sum of CPU and memory."""
-    return {
-        "seconds": max(sample["seconds"] for sample in samples.values()),
-        "gpus": [{**gpu, "host": host} for host, sample in samples.items() for gpu in sample["gpus"]],
-        "cores": _sum(samples, "cores"),
-        "rss": _sum(samples, "rss"),
-        "hosts": len(samples),
-    }
-
-
-def _sum(samples: Mapping[str, Mapping[str, Any]], name: str) -> Any:
-    known = [sample[name] for sample in samples.values() if sample.get(name) is not None]
-    return sum(known) if known else None

@@ -130,7 +130,7 @@ class _Times:
     """When a log had which length: the notes of `TimedSink` from a position on."""
 
     def __init__(self, path: Path, position: int) -> None:
-        notes = list(_notes(path))
+        notes = list(read_times(path))
         first = max((index for index, (_, length) in enumerate(notes) if length <= position), default=0)
         self._notes = notes[first:]
 
@@ -156,7 +156,7 @@ def length_at(times: Path, since: float) -> int | None:
     if not times.exists():
         return 0
     # What was printed within the interval after a note has no note of its own.
-    return next((length for time, length in _notes(times) if time >= since - TIMES_INTERVAL_S), None)
+    return next((length for time, length in read_times(times) if time >= since - TIMES_INTERVAL_S), None)
 
 
 def _start(paths: RunPaths, host: str, since: float | None) -> int:
@@ -167,7 +167,8 @@ def _start(paths: RunPaths, host: str, since: float | None) -> int:
     return length if length is not None else log.stat().st_size if log.exists() else 0
 
 
-def _notes(times: Path) -> Iterator[tuple[float, int]]:
+def read_times(times: Path) -> Iterator[tuple[float, int]]:
+    """The notes of `TimedSink`: seconds since the epoch, and the length of the log in bytes."""
     try:
         lines = times.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -111,6 +111,9 @@ class LocalRun(DisplayedRun):
             skip = offset
         return _without_beginning(follow(self._store, self.id, self._reader, live=live), skip)
 
+    def read_gpus(self) -> None:
+        """None: the samples of `follow` have its GPUs."""
+
     def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         """Write the scripts' output so far and return its length in bytes, including what was left out.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuproof.backends.api_call import HIDDEN, ApiCall
+from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.backends.transaction import Step, Undo
+from gpuproof.util.redaction import HIDDEN
 
 _GONE = frozenset(
     {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gpuproof.agent.state import FAILED
 from gpuproof.backends.agent_job.machine import JupyterServer
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
+from gpuproof.backends.base import Artifact, Event, GpuReadings, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
 from gpuproof.backends.record import RunRecord
@@ -161,6 +161,10 @@ class RemoteRun(DisplayedRun):
                 yield self.record
             else:
                 yield event
+
+    def read_gpus(self) -> GpuReadings | None:
+        """None: nothing to read; see `gpuproof.backends.base.Run`."""
+        return None
 
     def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         """Write the output of its hosts so far; with several hosts, each line starts with the host's name.

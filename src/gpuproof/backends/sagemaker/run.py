@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
+from gpuproof.backends.events import GpuReadings
+from gpuproof.backends.hosts import host_names
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.follow import Snapshot
 from gpuproof.backends.remote.results import agent_reports
@@ -18,6 +20,7 @@ from gpuproof.backends.remote.results.objects import Results
 from gpuproof.backends.remote.run import RemoteRun
 from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
+from gpuproof.backends.sagemaker.tracking.live_metrics import read_live_metrics
 from gpuproof.backends.sagemaker.tracking.records import (
     LOG_GROUPS,
     TAG_BUCKET,
@@ -117,6 +120,22 @@ class SageMakerRun(RemoteRun):
         }
         runs = bill is not None and not bill.final and price is not None
         return Snapshot(record, now, bill is not None, live, price.usd / 3600 if runs and price else None)
+
+    def read_gpus(self) -> GpuReadings | None:
+        """The values of CloudWatch; None if its instances have no GPU, or are of an unknown or of several types."""
+        fleets = fleets_of(self.kind, self._last_description())
+        known = self._catalogue.instance(fleets[0].instance_type) if len(fleets) == 1 else None
+        if known is None or not known.gpu_count:
+            return None
+        return read_live_metrics(
+            self._aws,
+            self.kind,
+            self.id,
+            host_names(fleets[0].count),
+            gpus=known.gpu_count,
+            gpu_memory=known.gpu_memory,
+            now=time.time(),
+        )
 
     def stop(self, *, at_once: bool = False) -> None:  # noqa: ARG002 - SageMaker cannot stop faster
         """Request that SageMaker stops it: SIGTERM to the script and SIGKILL two minutes later.

@@ -18,8 +18,8 @@ WASTED is the cost of GPUs that did no work. CloudWatch bills $0.01 for 1,000 me
   gpuproof audit                                     the last 30 days, in every region of the account
   gpuproof audit --days 7 --by user                  what each user's jobs cost and wasted
   gpuproof audit --since 1d --fail-over 50           for a nightly job of CI
-  gpuproof audit bert-2026-11-20                     one job or endpoint: its utilization over time, what explain finds in its log
-                                                     and check in its code, and a smaller instance that would have done
+  gpuproof audit --html audit.html                   the same as a page with charts
+  gpuproof audit bert-2026-11-20                     one job or endpoint: utilization over time, errors, findings, a smaller instance
   gpuproof iam policy --on audit                     the permissions: they only read
 
 Exit codes: 4 if more was wasted than --fail-over allows; else 5 if AWS refused a part of it, 3 if a part could not be reached.
@@ -33,6 +33,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag, usd
+from gpuproof.cli.html_page import (
+    add_html_flag,
+    check_html_flag,
+    is_text_replaced,
+    page_footer,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
@@ -66,14 +73,16 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--fail-over", type=usd, metavar="USD", help="exit with code 4 if more than this was wasted"
     )
+    add_html_flag(parser, "the audit with charts of cost and utilization")
     add_format_flag(parser, "csv")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof audit`."""
+    check_html_flag(arguments)
     if arguments.job is not None:
         return _show_job(arguments)
-    from gpuproof.app.audit import DEFAULT_DAYS, AuditRequest, audit_gpus, days_age, parse_since
+    from gpuproof.app.account.audit import DEFAULT_DAYS, AuditRequest, audit_gpus, days_age, parse_since
     from gpuproof.settings import colour
     from gpuproof.terminal.style import Style
     from gpuproof.terminal.table import render_blocks
@@ -89,8 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(result.to_json(), indent=2))
     elif arguments.format == "csv":
         print(result.to_csv(), end="")
-    else:
+    elif not is_text_replaced(arguments):
         print(render_blocks(result.shown(), Style(colour())))
+    if arguments.html is not None:
+        from gpuproof.report.audit_report import audit_page
+
+        write_page(arguments, audit_page(result.to_json(), result.rows, page_footer()))
     sys.stdout.flush()
     for problem in result.problems:
         print(f"gpuproof: {problem}", file=sys.stderr)
@@ -99,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show_job(arguments: argparse.Namespace) -> int:
     """Show one job or endpoint."""
-    from gpuproof.app.audit_job import audit_job
+    from gpuproof.app.account.audit_job import audit_job
     from gpuproof.errors import UsageError
     from gpuproof.settings import colour
     from gpuproof.terminal.style import Style
@@ -121,8 +134,12 @@ def _show_job(arguments: argparse.Namespace) -> int:
     result = audit_job(arguments.job, regions=tuple(arguments.region))
     if arguments.format == "json":
         print(json.dumps(result.to_json(), indent=2))
-    else:
+    elif not is_text_replaced(arguments):
         print(render_blocks(result.shown(), Style(colour())))
+    if arguments.html is not None:
+        from gpuproof.report.audit_job_report import audit_job_page
+
+        write_page(arguments, audit_job_page(result.to_json(), page_footer()))
     sys.stdout.flush()
     for problem in result.problems:
         print(f"gpuproof: {problem}", file=sys.stderr)

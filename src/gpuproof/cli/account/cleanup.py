@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuproof.account.cleanup.delete import Outcome
     from gpuproof.account.cleanup.resource import Resource
     from gpuproof.account.cleanup.selection import Selection
-    from gpuproof.app.cleanup import CleanupResult
+    from gpuproof.app.account.cleanup import CleanupResult
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.units import Duration
 
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof cleanup`."""
     from gpuproof.account.cleanup.iam_policy import HINT, lacks_permission
     from gpuproof.account.cleanup.selection import Selection
-    from gpuproof.app.cleanup import CleanupRequest, clean_up, resource_kinds
+    from gpuproof.app.account.cleanup import CleanupRequest, clean_up, resource_kinds
 
     selection = Selection(
         names=tuple(arguments.names),
@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Console:
-    """Implements `gpuproof.app.cleanup.CleanupReporter`."""
+    """Implements `gpuproof.app.account.cleanup.CleanupReporter`."""
 
     arguments: argparse.Namespace
     selection: Selection
@@ -143,7 +143,7 @@ class _Console:
         return self.arguments.format == "text"
 
     def listed(self, result: CleanupResult) -> None:
-        from gpuproof.app import cleanup_text
+        from gpuproof.app.account import cleanup_text
         from gpuproof.settings import colour
         from gpuproof.terminal.style import Style
         from gpuproof.terminal.table import render_blocks
@@ -171,7 +171,7 @@ class _Console:
         return numbered(resources, text)
 
     def confirm(self, selected: Sequence[Resource]) -> bool:
-        from gpuproof.app.cleanup_text import confirmation
+        from gpuproof.app.account.cleanup_text import confirmation
 
         if not selected:
             if self.is_text and (self.selection.names or self.selection.has_filters):
@@ -185,7 +185,7 @@ class _Console:
         return False
 
     def deleted(self, outcome: Outcome) -> None:
-        from gpuproof.app.cleanup_text import outcome_line
+        from gpuproof.app.account.cleanup_text import outcome_line
 
         failed = outcome.error is not None
         if failed or self.is_text:

@@ -46,7 +46,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof cost`."""
-    from gpuproof.app.cost import collect_cost
+    from gpuproof.app.account.cost import collect_cost
     from gpuproof.settings import colour
 
     result = collect_cost(

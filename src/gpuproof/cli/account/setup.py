@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _set_up(arguments: argparse.Namespace) -> int:
+    from gpuproof.app.account.setup import plan_account, set_up
     from gpuproof.app.session import aws_client
-    from gpuproof.app.setup import plan_account, set_up
     from gpuproof.backends.aws.unknown_account import with_placeholders
     from gpuproof.cli.arguments import show_dry_run
     from gpuproof.cli.endpoints.progress import DeploymentProgress
@@ -93,7 +93,7 @@ def _set_up(arguments: argparse.Namespace) -> int:
     elif result.created:
         print(
             "The account is ready. New roles may take some seconds until AWS accepts them.\n"
-            f"next       gpuproof run train.py --on sagemaker --instance-type ml.g5.xlarge{aws.region_flag}"
+            f"next       gpuproof run train.py {_where(next(iter(arguments.instance_type), 'ml.g5.xlarge'))}{aws.region_flag}"
         )
     elif plan.calls:
         print("Nothing was created.")
@@ -105,8 +105,8 @@ def _set_up(arguments: argparse.Namespace) -> int:
 
 def _remove(arguments: argparse.Namespace) -> int:
     from gpuproof.account.setup.remove import Removed
+    from gpuproof.app.account.setup import plan_account_removal, remove_setup
     from gpuproof.app.session import aws_client
-    from gpuproof.app.setup import plan_account_removal, remove_setup
     from gpuproof.backends.aws.unknown_account import with_placeholders
     from gpuproof.cli.endpoints.progress import DeploymentProgress
 
@@ -187,3 +187,8 @@ def _confirmed(question: str, command: str) -> bool:
         raise UsageError(f"{question} There is no terminal to ask on.", remedy=command)
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _where(instance_type: str) -> str:
+    """The flags of a run on an instance type."""
+    return f"--on {'sagemaker' if instance_type.startswith('ml.') else 'ec2'} --instance-type {instance_type}"

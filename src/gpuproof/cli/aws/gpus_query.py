@@ -74,7 +74,9 @@ def unknown_name(word: str, catalogue: Catalogue) -> UsageError:
     if "." in word:
         reject_unknown_type(word, catalogue)
     families = {gpu_instance.family for gpu_instance in catalogue.tables.gpu_instances.values()}
-    near = nearest_words(word, ["show", *catalogue.tables.gpus, *families], 3, cutoff=0.5)
+    offered = {item.family for item in catalogue.tables.gpu_instances.values() if item.status == "offered"}
+    longer = sorted(family for family in offered if len(word) > 1 and family.startswith(word.lower()))
+    near = longer or nearest_words(word, ["show", *catalogue.tables.gpus, *families], 3, cutoff=0.5)
     near = [item for item in near if item != "show"] if near[:1] != ["show"] else ["show"]
     remedy = (
         f"Did you mean {' or '.join(near)}?"

@@ -61,7 +61,7 @@ _NOTES = {
         "aws iam add-role-to-instance-profile --instance-profile-name {role} --role-name {role}",
     },
     "scheduler": {
-        "role": f"for the role {{role}} with which `gpuproof deploy --ttl` deletes endpoints: nothing else.\n{_PUT_ROLE}",
+        "role": f"for the role {{role}} of schedules: they delete endpoints (`deploy --ttl`) and terminate instances of runs.\n{_PUT_ROLE}",
         "trust": f"trust policy of the role {{role}}: only EventBridge Scheduler may assume it, for schedules of the account.\n{_CREATE_ROLE}",
     },
 }

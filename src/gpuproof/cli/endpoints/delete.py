@@ -34,7 +34,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof delete`."""
-    from gpuproof.app.delete import DeletedEndpoint, delete_named, incomplete, print_interrupted
+    from gpuproof.app.endpoints.delete import DeletedEndpoint, delete_named, incomplete, print_interrupted
     from gpuproof.app.session import aws_client
     from gpuproof.backends.aws.unknown_account import with_placeholders
     from gpuproof.backends.interrupts import sigterm_interrupts
@@ -80,7 +80,7 @@ def _confirm(yes: bool, deletion: Deletion) -> None:
     Raises:
         UsageError: the answer is not yes, or there is no terminal to ask on.
     """
-    from gpuproof.app.delete import not_own
+    from gpuproof.app.endpoints.delete import not_own
 
     if deletion.is_own or yes:
         return

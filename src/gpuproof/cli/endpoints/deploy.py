@@ -13,7 +13,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.app.model_source import MODEL_HELP
+from gpuproof.app.endpoints.model_source import MODEL_HELP
 from gpuproof.cli.arguments import add_command, add_flags, add_format_flag, read_job, show_dry_run, usd
 from gpuproof.errors import ExitCode, UsageError
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _deploy(arguments: argparse.Namespace) -> int:
-    from gpuproof.app.deploy import DeployedEndpoint, deploy_job
+    from gpuproof.app.endpoints.deploy import DeployedEndpoint, deploy_job
     from gpuproof.app.session import aws_client
     from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
     from gpuproof.cli.endpoints.progress import DeploymentProgress
@@ -96,7 +96,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
 
 
 def _roll_back(arguments: argparse.Namespace) -> int:
-    from gpuproof.app.deploy import roll_back
+    from gpuproof.app.endpoints.deploy import roll_back
     from gpuproof.app.session import aws_client
     from gpuproof.cli.endpoints.progress import DeploymentProgress
 

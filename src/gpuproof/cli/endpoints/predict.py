@@ -77,7 +77,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof predict`."""
-    from gpuproof.app.predict import response_timeout, responses
+    from gpuproof.app.endpoints.predict import response_timeout, responses
     from gpuproof.app.session import aws_client
     from gpuproof.backends.interrupts import sigterm_interrupts
     from gpuproof.backends.sagemaker.endpoints.invocation.payload import (

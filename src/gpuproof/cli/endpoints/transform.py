@@ -15,12 +15,12 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuproof.app.model_source import MODEL_HELP
+from gpuproof.app.endpoints.model_source import MODEL_HELP
 from gpuproof.cli.arguments import add_command, add_flags, add_format_flag, given_flags, show_dry_run
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
-    from gpuproof.app.transform import TransformRun
+    from gpuproof.app.endpoints.transform import TransformRun
     from gpuproof.cli.arguments import Subparsers
 
 
@@ -40,8 +40,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof transform`."""
+    from gpuproof.app.endpoints.transform import planned_transform, run_transform
     from gpuproof.app.session import aws_client
-    from gpuproof.app.transform import planned_transform, run_transform
     from gpuproof.cli.endpoints.progress import DeploymentProgress
     from gpuproof.jobs.apply_overrides import override
     from gpuproof.jobs.models.transform import TransformJob

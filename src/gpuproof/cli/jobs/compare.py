@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_backend_flags, add_command, add_format_flag
+from gpuproof.cli.html_page import (
+    add_html_flag,
+    check_html_flag,
+    is_text_replaced,
+    page_footer,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
@@ -48,6 +55,7 @@ def add_parser(commands: Subparsers) -> None:
             metavar="PERCENT",
             help=f"exit with 1 if {what} by more, such as 5%%",
         )
+    add_html_flag(parser, "the comparison with the runs in one chart")
     add_backend_flags(parser)
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -65,6 +73,7 @@ def add_file_flag(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof compare`."""
+    check_html_flag(arguments)
     from gpuproof.app.compare import CompareRequest, compare_runs
 
     given = {name: getattr(arguments, name) for name in ("max_slower", "max_cost", "max_memory")}
@@ -80,8 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.format == "json":
         print(json.dumps(result.to_json(), indent=2))
-    else:
+    elif not is_text_replaced(arguments):
         print(result)
+    if arguments.html is not None:
+        from gpuproof.report.compare_report import compare_page
+
+        write_page(arguments, compare_page(result, page_footer()))
     return result.exit_code
 
 

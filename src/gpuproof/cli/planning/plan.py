@@ -1,13 +1,15 @@
 """Estimate, without a GPU, whether a script or a served model fits each AWS GPU, how long it takes and what it costs.
 
-The script runs unmodified in a process of its own on this machine, with tensors that have a shape and no memory, for a few
-steps; of TensorFlow and Keras 3, the graph of its training step is read. It changes nothing: what it would write or upload is listed. Arguments after -- are the script's own.
+The script uses PyTorch, TensorFlow or Keras 3. It runs unmodified in a process of its own on this machine: in PyTorch for a few steps, with
+tensors that have a shape and no memory; of TensorFlow and Keras 3, the graph of its training step is read. It changes nothing: what it would
+write or upload is listed. Arguments after -- are the script's own.
 A handler with SageMaker's functions (model_fn, predict_fn) is loaded as `gpuproof serve` does, and answers a few requests.
 
   gpuproof plan train.py -- --batch-size 64
   gpuproof plan train.py --epochs 10 --deadline 8h
   gpuproof plan gpuproof.yaml --input training=./samples
   gpuproof plan inference.py --request request.json
+  gpuproof plan train.py --html plan.html
   gpuproof plan --history
 """
 
@@ -19,6 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag
+from gpuproof.cli.html_page import (
+    add_html_flag,
+    check_html_flag,
+    is_text_replaced,
+    page_footer,
+    write_page,
+)
 from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, UsageError
 
@@ -50,7 +59,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands,
         "plan",
-        "estimate memory, time and cost of a script on each GPU, without one",
+        "estimate memory, time and cost of a script or a model on each GPU, without one",
         __doc__,
     )
     parser.add_argument(
@@ -155,6 +164,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="TYPE",
         help="content type of --request (default: by its suffix, as in image.jpg)",
     )
+    add_html_flag(parser, "the plan with charts of time, cost and memory")
     add_format_flag(parser)
     parser.set_defaults(run=run)
 
@@ -162,12 +172,17 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof plan`."""
     if arguments.history:
+        if arguments.html is not None:
+            raise UsageError(
+                "--html is for the plan of a script, not for --history.", "gpuproof plan SCRIPT --html FILE"
+            )
         from gpuproof.cli.planning.history import show_history
 
         show_history(as_json=arguments.format == "json")
         return ExitCode.OK
     if arguments.script is None:
         raise UsageError("SCRIPT is missing.", remedy="gpuproof plan train.py -- --batch-size 64")
+    check_html_flag(arguments)
     from gpuproof.app.plan import make_script_plan
 
     request = _request(arguments)
@@ -175,8 +190,12 @@ def run(arguments: argparse.Namespace) -> int:
         plan = make_script_plan(request, scratch)
     if arguments.format == "json":
         print(json.dumps(plan.to_json(), indent=2))
-    else:
+    elif not is_text_replaced(arguments):
         print(plan)
+    if arguments.html is not None:
+        from gpuproof.report.plan_report import plan_page
+
+        write_page(arguments, plan_page(plan, page_footer()))
     return ExitCode.OK if plan.recommendation is not None else ExitCode.FAILED
 
 

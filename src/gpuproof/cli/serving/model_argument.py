@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuproof.app import model_source
-from gpuproof.app.model_source import MODEL_HELP
+from gpuproof.app.endpoints import model_source
+from gpuproof.app.endpoints.model_source import MODEL_HELP
 from gpuproof.cli.arguments import add_backend_flags
 
 
@@ -23,7 +23,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, optional: bool = Fal
 
 
 def resolve_model(arguments: argparse.Namespace, scratch: Path) -> Path:
-    """The file or folder that the arguments name; see `gpuproof.app.model_source.resolve_model`."""
+    """The file or folder that the arguments name; see `gpuproof.app.endpoints.model_source.resolve_model`."""
     return model_source.resolve_model(
         arguments.model, scratch, code=arguments.code, on=arguments.on, region=arguments.region
     )

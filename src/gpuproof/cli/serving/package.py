@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.app.model_source import reject_model_secrets
+from gpuproof.app.endpoints.model_source import reject_model_secrets
 from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.cli.serving.model_argument import add_model_arguments, resolve_model
 from gpuproof.cli.tempdir import temporary_folder

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.app.model_source import MODEL_HELP
+from gpuproof.app.endpoints.model_source import MODEL_HELP
 from gpuproof.cli.arguments import add_command
 from gpuproof.cli.serving.model_argument import add_model_arguments, resolve_model
 from gpuproof.cli.tempdir import temporary_folder

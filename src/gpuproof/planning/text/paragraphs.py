@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from gpuproof.planning.estimates import FitOptions
 from gpuproof.planning.recommendation import GpuPlan, Offer
@@ -79,7 +80,7 @@ def recommendation(plan: ScriptPlan) -> Iterator[str]:
     """Where to run it, and why."""
     small = next((gpu for gpu in plan.gpus if gpu.fit.fit != "fits"), None)
     if small is not None and plan.fit_options is None and plan.trace.mode != "serving":
-        yield f"--fit {small.candidate.name} traces what would make it fit there."
+        yield f"--fit {quote(small.candidate.name)} traces what would make it fit there."
         yield ""
     found = plan.recommendation
     if found is None:

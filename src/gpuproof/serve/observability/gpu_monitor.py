@@ -134,6 +134,9 @@ class GpuMonitor:
             "gpuproof_gpu_memory_total_bytes", "Total memory.", [(i, r.memory_total) for i, r in readings]
         )
         yield from _gauge("gpuproof_gpu_power_watts", "Power drawn.", [(i, r.power_w) for i, r in readings])
+        yield from _gauge(
+            "gpuproof_gpu_temperature_celsius", "Temperature.", [(i, r.temperature_c) for i, r in readings]
+        )
 
     def _run(self) -> None:
         try:

@@ -72,7 +72,6 @@ class Relay:
 
     def begin(self) -> None:
         """Begin, or go on after this process was suspended."""
-        self._line.begin(time.monotonic())
         self._enter()
         self.resize()
 
@@ -159,6 +158,9 @@ class Relay:
             # What has been typed stays: it is the command's.
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, _raw(self._attributes))
             self._is_raw = True
+            # The kernel may echo Ctrl-Z after the command has stopped: that is not where the shell has left the cursor.
+            self._read_output()
+            self._line.begin(time.monotonic())
 
     def _copy_size(self) -> None:
         with contextlib.suppress(OSError):

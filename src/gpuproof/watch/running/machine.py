@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from gpuproof.agent.verdict import Expectation, judge
+from gpuproof.agent.verdict.recent import RecentActivity, Wait
 from gpuproof.gpu.aggregate import TOO_EARLY_FOR_CUDA_S, Aggregator, idle_memory
 from gpuproof.gpu.device_files import find_device_users
-from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
+from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuInfo, GpuReading, Nvml, NvmlUnavailable, library_present
 from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_pids
 from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, Sample
@@ -29,6 +30,26 @@ MOST_PROGRAMS = 16
 _INTERVAL_S = 1.0
 _DEVICE_FILES_EVERY = 4
 """In containers, the open files of all processes are looked at in one of so many samples."""
+
+
+@dataclass(frozen=True)
+class ProgramNow:
+    """What a program does now.
+
+    Args:
+        gpus: the indexes of the GPUs that it has opened.
+        memory: bytes on them.
+        cores: cores that it keeps busy; `rss` its resident bytes.
+        waits: what its GPUs wait for, by index; without those that work.
+    """
+
+    root: ProcessFacts
+    workload: str | None
+    gpus: tuple[int, ...]
+    memory: int | None
+    cores: float | None
+    rss: int | None
+    waits: Mapping[int, Wait]
 
 
 def watch_machine(seconds: float, begin: Callable[[], None] = lambda: None) -> MachineReport:
@@ -105,6 +126,21 @@ class MachineWatch:
         self._device.add(Sample(t, dt, readings, foreign_pids=foreign_pids(readings, frozenset())))
         self._readings, self._last_t = readings, t
         self._samples += 1
+
+    @property
+    def gpus(self) -> tuple[GpuInfo, ...]:
+        """The constant properties of the GPUs."""
+        return self._gpus
+
+    @property
+    def readings(self) -> tuple[GpuReading, ...]:
+        """The newest readings of the GPUs; empty before the first sample."""
+        return self._readings
+
+    def programs_now(self) -> tuple[ProgramNow, ...]:
+        """What the programs that use GPUs do now, without those that have ended."""
+        running = [program for program in self._programs.values() if not program.has_ended()]
+        return tuple(sorted((program.now(self._gpus) for program in running), key=_gpus_and_pid))
 
     def report(self) -> MachineReport:
         """Judge what has been sampled."""
@@ -232,6 +268,7 @@ class _WatchedProgram:
     _memory: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._recent = RecentActivity(cpu_count=cpu_count())
         self._roots = {self.root.pid}
         self._tree = ProcessTree(self._roots, left_out=[os.getpid()], keep_orphans=True)
 
@@ -258,6 +295,7 @@ class _WatchedProgram:
             foreign_pids=foreign_pids(readings, pids),
         )
         self.aggregator.add(sample)
+        self._recent.add(sample)
         self.members, self._last = pids, sample
         for reading in readings:
             own = [(pid, memory) for pid, memory in reading.processes or () if pid in pids]
@@ -267,6 +305,27 @@ class _WatchedProgram:
     def has_ended(self) -> bool:
         """Whether it had no process in the last sample."""
         return self._last is not None and not self.members
+
+    def now(self, gpus: tuple[GpuInfo, ...]) -> ProgramNow:
+        """What it does now."""
+        last = self._last or Sample(0.0)
+        minors = {gpu.index: gpu.minor for gpu in gpus}
+        own = {
+            reading.index
+            for reading in last.gpus
+            if minors.get(reading.index) in self.opened
+            or any(pid in self.members for pid, _ in reading.processes or ())
+        }
+        waits = self._recent.waits(gpus)
+        return ProgramNow(
+            root=self.root,
+            workload=self.workload,
+            gpus=tuple(sorted(own)),
+            memory=sum(self._memory.values()) or None,
+            cores=last.cpu.cores if last.cpu else None,
+            rss=last.tree.rss if last.tree else None,
+            waits={index: waits[index] for index in sorted(own & waits.keys())},
+        )
 
     def judged(self) -> Program:
         """The verdict, on the GPUs that the program has used."""
@@ -287,3 +346,7 @@ class _WatchedProgram:
             memory=sum(self._memory.values()) or None,
             verdict=verdict.to_json(),
         )
+
+
+def _gpus_and_pid(program: ProgramNow) -> tuple[tuple[int, ...], int]:
+    return program.gpus, program.root.pid

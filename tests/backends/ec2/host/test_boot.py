@@ -212,3 +212,25 @@ def test_the_script_runs_in_an_environment_that_uv_has_made(jobs: HostJobs, tmp_
         instance.wait_until_off()
     assert (job.end["status"], job.end["failure_reason"]) == ("Completed", "")
     assert "number 42 in /opt/gpuproof/python/environment" in jobs.output(job)
+
+
+WAITS = """
+import pathlib, time
+pathlib.Path("/run/simulation/waiting").touch()
+while not pathlib.Path("/run/simulation/go-on").exists():
+    time.sleep(0.02)
+"""
+
+
+def test_the_newest_sample_of_a_job_is_uploaded_while_it_runs(jobs: HostJobs, tmp_path: Path) -> None:
+    job = jobs.new(WAITS)
+    with SimulatedInstance(tmp_path, job) as instance:
+        instance.wait_for_file("waiting")
+        until(lambda: job.report("live.json"), "a sample")
+        instance.write("go-on", "")
+        instance.wait_until_off()
+    sample = job.report("live.json")
+    assert sample is not None
+    assert sample["time"] > job.end["script_started"]
+    assert sample["gpus"] == []
+    assert sample["rss"] > 0

@@ -160,6 +160,7 @@ def test_the_stop_tag_reaches_the_script_in_the_container(jobs: HostJobs, tmp_pa
     assert jobs.get("stopped/step.txt") == b"3"
 
 
+@pytest.mark.nightly
 def test_a_spot_notice_reaches_the_script_in_the_container(jobs: HostJobs, tmp_path: Path) -> None:
     job = new_job(jobs, WAIT, checkpoints=f"s3://{jobs.bucket}/reclaimed/")
     with SimulatedInstance(tmp_path, job, docker=DOCKER) as instance:

@@ -27,6 +27,7 @@ SERVICES = (
     "sagemaker",
     "sagemaker-runtime",
     "logs",
+    "cloudwatch",
     "iam",
     "service-quotas",
     "resourcegroupstaggingapi",
@@ -98,7 +99,8 @@ def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str
 @pytest.mark.slow
 def test_the_table_names_exactly_the_operations_that_the_code_calls() -> None:
     listed = {row.operation for row in read_actions() if row.who == "user"}
-    assert listed == called_operations()
+    # `top` reads the metrics of a job with a method of `audit`, whose operations are in a table of its own.
+    assert listed == {*called_operations(), "get_metric_data"}
 
 
 def test_each_operation_is_listed_under_its_service() -> None:

@@ -30,6 +30,9 @@ def only(text: str) -> Start:
         ("python fit.py --names <(sort names.txt) --b", "fit.py", ("--names", "/dev/fd/63", "--b")),
         ("run() {\n  python fit.py\n}\nrun", "fit.py", ()),
         ("(cd / ; true) && nohup python fit.py > out.txt 2>&1 &", "fit.py", ()),
+        ("gpuproof watch --stall-timeout 1h -- python fit.py --a", "fit.py", ("--a",)),
+        ("python -m gpuproof watch python fit.py", "fit.py", ()),
+        ('exec python code/gpuproof-agent.pyz watch --to "$TO" -- python fit.py "$@"', "fit.py", ("$@",)),
     ],
 )
 def test_the_script_behind_wrappers_and_shell_syntax(
@@ -112,7 +115,17 @@ def test_a_script_that_depends_on_a_variable_is_unknown(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["nvidia-smi", "pip install torch", "python -c 'import x'", "echo '", "echo $(", "a `", ""]
+    "command",
+    [
+        "nvidia-smi",
+        "pip install torch",
+        "python -c 'import x'",
+        "gpuproof watch --pid 7",
+        "echo '",
+        "echo $(",
+        "a `",
+        "",
+    ],
 )
 def test_other_commands_start_no_script(command: str) -> None:
     assert list(read_text(command)) == []

@@ -118,8 +118,12 @@ def _on_s3(aws: Aws, results: Results, most: int) -> dict[str, AgentReport]:
 
 
 def _is_complete(verdict: Mapping[str, Any] | None) -> bool:
-    """Whether a verdict from the log has its series, which the agent omits if the line would be too long."""
-    return verdict is not None and all("series" in gpu for gpu in verdict.get("gpus", ()))
+    """Whether a verdict from the log has its series, all or parts of which the agent omits if the line would be too long."""
+    # The memory of a GPU that the job had is known over time, too.
+    return verdict is not None and all(
+        "memory" in gpu.get("series", ()) or ("series" in gpu and gpu.get("peak_memory") is None)
+        for gpu in verdict.get("gpus", ())
+    )
 
 
 def from_archive(aws: Aws, archive: S3Object, most: int = MOST_ARCHIVE) -> dict[str, AgentReport]:

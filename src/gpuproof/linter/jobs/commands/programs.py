@@ -127,6 +127,8 @@ _WRAPPERS = frozenset(
 """Programs that run the command after their own options."""
 _SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian", "waitress-serve"})
 """Servers that import the application `module:name`."""
+_AGENT = "gpuproof-agent.pyz"
+"""The file that `gpuproof agent` writes; `watch` and a command follow."""
 _PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
@@ -183,6 +185,8 @@ def _of_words(words: list[str], context: _Context) -> Iterator[Start]:
         file = next((word for word in rest if not word.startswith("-")), None)
         if file is not None:
             yield context.start("shell", file, rest[rest.index(file) + 1 :])
+    elif name == "gpuproof" and rest[:1] == ["watch"]:
+        yield from _watched(rest[1:], context)
     elif name == "eval":
         yield from read_text(" ".join(rest), context.shell)
     elif name.endswith(".py"):
@@ -214,17 +218,30 @@ def _python(rest: list[str], context: _Context) -> Iterator[Start]:
         if word == "-m" or (word.startswith("-m") and len(word) > 2):
             module = word[2:] or (rest[index + 1] if index + 1 < len(rest) else "")
             following = rest[index + (2 if word == "-m" else 1) :]
-            if module in MODULES:
+            if module == "gpuproof" and following[:1] == ["watch"]:
+                yield from _watched(following[1:], context)
+            elif module in MODULES:
                 yield from _launched(MODULES[module] or "python", following, context)
             elif module:
                 yield context.start("module", module, following)
             return
         if word in ("-c", "-") or word.startswith("-c"):
             return
+        if word.endswith(_AGENT) and rest[index + 1 : index + 2] == ["watch"]:
+            yield from _watched(rest[index + 2 :], context)
+            return
         if not word.startswith("-"):
             yield context.start("python", word, rest[index + 1 :])
             return
         index += 2 if word in _PYTHON_VALUES else 1
+
+
+def _watched(rest: list[str], context: _Context) -> Iterator[Start]:
+    """What `gpuproof watch` starts: the command after its options."""
+    if "--" in rest:
+        yield from context.inner(rest[rest.index("--") + 1 :])
+    elif (index := next((i for i, word in enumerate(rest) if is_program(word)), None)) is not None:
+        yield from context.inner(rest[index:])
 
 
 _ENVIRONMENT = re.compile(r"(?:.*/)?(?:activate|conda\.sh|mamba\.sh|setvars\.sh|[\w.-]*\.env|\.\w+)|/etc/.*")

@@ -1,10 +1,11 @@
-"""The image or the script requires a GPU, but the instance has none.
+"""The job, its image or its script requires a GPU, but the instance has none.
 
 A script that calls `.cuda()` unconditionally fails at that line: "Torch not compiled with CUDA enabled" or "Found no
 NVIDIA driver on your system". So does `.to(torch.device("cuda"))`, `torch.cuda.set_device(0)`, `device_map="cuda"`,
 Lightning's `accelerator="gpu"`, the Trainer's `fp16=True` and NCCL. A `-gpu-` image on a CPU instance does run, but
 silently trains on a few cores and takes many times as long. Scripts that choose the device by
-`torch.cuda.is_available()` are portable and not reported.
+`torch.cuda.is_available()` are portable and not reported, unless the job says `require_gpu: true` or requests a GPU in
+`resources`: no instance type gets a GPU by a setting.
 
 Bad: the image
 
@@ -29,6 +30,18 @@ Bad: the script
     import torch
 
     model = torch.nn.Linear(8, 1).cuda()
+
+Bad: the job
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    framework: tensorflow
+    instance_type: ml.t3.2xlarge  # <-
+    require_gpu: true
+    # file: train.py
+    import tensorflow as tf
+
+    print(tf.config.list_physical_devices("GPU"))
 
 Good:
 
@@ -148,6 +161,7 @@ Quiet: the script chooses what exists
 """
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.values import ABSENT
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
 from gpuproof.linter.knowledge.aws.instances import find_instance, use_of
@@ -170,6 +184,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         )
     elif job.script is not None and (line := line_that_needs_gpu(job.script)):
         what = f"`{instance.name}` has no GPU, but `{job.script_title}` requires one in line {line}"
+    elif demand := _demand(job):
+        what = f"`{instance.name}` has no GPU, but the job requires one (`{demand}`)"
     else:
         return
     found = project.catalogue.replacements(instance.name, use_of(job, instance))
@@ -179,3 +195,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
         remedy=f"Use {found[0].instance.name}: {found[0].reason}" if found else None,
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
+
+
+def _demand(job: JobDefinition) -> str | None:
+    """The setting by which a job of GPUproof requires a GPU."""
+    if job.source != "gpuproof":
+        return None
+    if job.arguments.get("require_gpu", ABSENT).flag:
+        return "require_gpu: true"
+    gpu = job.arguments.get("resources", ABSENT).at("gpu")
+    return None if gpu.is_absent or gpu.is_unset else "resources.gpu"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from gpuproof.app.model_source import find_model
+from gpuproof.app.endpoints.model_source import find_model
 from gpuproof.app.preflight import check_cost
 from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client

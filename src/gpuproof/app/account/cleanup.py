@@ -13,7 +13,7 @@ from gpuproof.account.cleanup.document import to_document
 from gpuproof.account.cleanup.inventory.scan import Scan
 from gpuproof.account.cleanup.resource import Inventory, Kind, Resource, Total, total_of
 from gpuproof.account.cleanup.selection import Selection, selected, shown
-from gpuproof.app import cleanup_text
+from gpuproof.app.account import cleanup_text
 from gpuproof.app.session import print_note
 from gpuproof.backends.display import Printed
 from gpuproof.backends.interrupts import sigterm_interrupts

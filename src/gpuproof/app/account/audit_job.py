@@ -26,7 +26,7 @@ from gpuproof.account.audit.row import AuditRow
 from gpuproof.account.audit.usage import HostUsage, Samples
 from gpuproof.account.cleanup.inventory.scan import Scan
 from gpuproof.account.cleanup.resource import Kind, Unread
-from gpuproof.app.audit import enabled_regions, problem_texts
+from gpuproof.app.account.audit import enabled_regions, problem_texts
 from gpuproof.app.check import CheckRequest, check_files
 from gpuproof.backends.display import Printed
 from gpuproof.backends.remote.logs import read_tails

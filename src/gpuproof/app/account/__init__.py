@@ -1,0 +1,1 @@
+"""What the commands of an account do: audit, cleanup, cost, setup."""

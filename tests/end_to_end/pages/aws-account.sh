@@ -1,0 +1,5 @@
+cat > train.py <<'END'
+import torch
+
+print(torch.__version__)
+END

@@ -1,0 +1,1 @@
+sed -i 's/epochs: .*/epochs: 1/' examples/pytorch-digits/gpuproof.yaml

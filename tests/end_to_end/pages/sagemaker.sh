@@ -1,0 +1,2 @@
+echo "print('trained')" > train.py
+printf 'entry_point: train.py\nframework: pytorch\n' > gpuproof.yaml
