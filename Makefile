@@ -15,16 +15,17 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky coverage bench conformance test-gpu acceptance constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky coverage docs bench conformance test-gpu acceptance constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test but those of make nightly (what CI runs)"
-	@echo "make nightly      the tests that make test leaves out: benchmarks, the longest multi-host jobs"
+	@echo "make nightly      the tests that make test leaves out: benchmarks, the longest jobs and rehearsals"
 	@echo "make quick        lint and the tests that start no framework, server or job (2 to 4 minutes on two cores)"
 	@echo "make flaky        tests of processes and signals, 20 times on one busy core (COUNT=20)"
 	@echo "make coverage     branch coverage of 'make test', also in the processes that tests start (COVERED=tests/util)"
 	@echo "make lint         ruff, pyright and import-linter"
+	@echo "make docs         the documentation site, in build/site (docs/ and pages from the code)"
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
 	@echo "make test-gpu     what needs a real NVIDIA GPU: verdicts on known work and waste, and tests"
@@ -68,7 +69,7 @@ every-test: setup
 quick-tests: setup
 	$(PYTEST) -m "not gpu and not slow and not journey and not nightly" -n $(QUICK_WORKERS) $(ORDER)
 
-# What `make test` leaves out: benchmarks and the longest multi-host jobs.
+# What `make test` leaves out: benchmarks, the longest jobs and rehearsals.
 nightly: setup
 	$(PYTEST) -m nightly -n $(WORKERS) $(ORDER)
 
@@ -85,6 +86,9 @@ coverage: setup
 	$(BIN)/coverage run -m pytest -q -m "not gpu and not nightly" -n $(WORKERS) $(ORDER) $(COVERED)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --format $(or $(COVERAGE_FORMAT),text)
+
+docs: setup
+	$(BIN)/python tools/build_site.py
 
 bench: setup
 	$(BIN)/python -m bench
@@ -104,7 +108,7 @@ acceptance: setup
 # Without find-links: a wheel that only this machine has must not be pinned for everybody.
 constraints: setup
 	env -u UV_FIND_LINKS -u PIP_FIND_LINKS $$(command -v uv || echo $(BIN)/uv) pip compile --quiet --upgrade \
-	  --universal --python-version 3.11 --no-annotate --no-header --group dev --group examples --group libraries \
+	  --universal --python-version 3.11 --no-annotate --no-header --group dev --group docs --group examples --group libraries \
 	  --no-emit-package gpuproof --no-emit-package gpuproof-emulator \
 	  pyproject.toml emulator/pyproject.toml --output-file constraints.txt
 

@@ -12,8 +12,10 @@ import hypothesis
 import pytest
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Prepare the process that runs the tests."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAtOnce(config), "failures-at-once")
     # On a busy machine, an example may take any time.
     slow = hypothesis.HealthCheck.too_slow
     hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[slow])
@@ -25,6 +27,26 @@ def pytest_configure() -> None:
     # Ten thousand tests and their modules stay in memory: with Python's thresholds, an eighth of the time is spent on
     # searching them for garbage.
     gc.set_threshold(200_000, 20, 20)
+
+
+class _FailuresAtOnce:
+    """Prints the name and the error of a test when it fails: a suite that is ended never prints its summary.
+
+    Args:
+        config: of the process that reports, not of one of its workers.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            lines = report.longreprtext.splitlines()
+            error = next((line[1:].strip() for line in lines if line.startswith("E ")), "")
+            terminal.write_line(
+                f"\n{report.nodeid} failed after {report.duration:.0f} s ({report.when}): {error}"
+            )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 11)
 # uv 0.7 is the first whose `pip install` and `pip compile` both support dependency groups; 0.8 leaves a margin.
 OLDEST_UV = (0, 8)
-GROUPS = ("dev", "examples", "libraries")
+GROUPS = ("dev", "docs", "examples", "libraries")
 SOURCES = ("pyproject.toml", "emulator/pyproject.toml", "constraints.txt", "tools/setup_venv.py")
 # uv reads only its own settings; the user's settings for pip, such as mirrors, are passed on to uv.
 PIP_TO_UV = {

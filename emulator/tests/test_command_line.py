@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from gpuproof.cli.main import main
+from gpuproof_emulator.testing import running
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +56,13 @@ def test_a_port_in_use_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFi
         assert code_of(["emulator", "--port", str(port), "--state", str(tmp_path)]) == 1
     first, *_ = capsys.readouterr().err.splitlines()
     assert first == f"gpuproof: Port {port} on 127.0.0.1 is already in use."
+
+
+def test_only_the_named_regions_are_enabled(tmp_path: Path) -> None:
+    words = ("--enabled-region", "us-east-1", "--enabled-region", "eu-west-1")
+    with running(tmp_path / "state", *words) as emulator:
+        regions = emulator.client("ec2").describe_regions()["Regions"]
+    assert {region["RegionName"] for region in regions} == {"us-east-1", "eu-west-1"}
 
 
 def code_of(words: list[str]) -> int:

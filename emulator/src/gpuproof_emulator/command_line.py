@@ -92,6 +92,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a service quota, by name or code; may be repeated",
     )
     parser.add_argument(
+        "--enabled-region",
+        action="append",
+        default=[],
+        metavar="REGION",
+        help="a region that is enabled for the account (default: all of them); may be repeated",
+    )
+    parser.add_argument(
         "--enforce-iam",
         action="store_true",
         help="reject requests of IAM users and roles that their policies do not allow; the printed keys may do everything",
@@ -175,6 +182,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         role=not arguments.no_role,
         boot_instances=arguments.boot_instances,
         enforce_iam=arguments.enforce_iam,
+        regions=frozenset(arguments.enabled_region),
     )
 
 

@@ -59,6 +59,8 @@ class Emulator:
         self.token = token
         self.signatures = SignatureVerifier(KeyRing(token))
         self.journal = _moto_journal(_make_folder(options.state / "moto"))
+        if options.regions:
+            _enable_regions(options.regions)
         self.jobs = JobSupervisor(self.context)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
         self.schedules = ScheduleRunner(self.context)
@@ -113,6 +115,15 @@ def _moto_journal(folder: Path) -> Journal:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     return Journal(DomainDispatcherApplication(create_backend_app), mock_random.seed, folder)
+
+
+def _enable_regions(names: frozenset[str]) -> None:
+    """Let `DescribeRegions` list only these."""
+    from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+    RegionsAndZonesBackend.regions = [
+        region for region in RegionsAndZonesBackend.regions if region.name in names
+    ]
 
 
 def _make_folder(folder: Path) -> Path:

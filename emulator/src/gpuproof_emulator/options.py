@@ -26,6 +26,7 @@ class Options:
         boot_instances: whether EC2 instances that are launched with user data boot it.
         lifecycle_seconds: time limit of each lifecycle script of a notebook instance; SageMaker's is 300.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
+        regions: that are enabled for the account; empty for all that moto has.
     """
 
     state: Path
@@ -41,3 +42,4 @@ class Options:
     boot_instances: bool = False
     lifecycle_seconds: float = 300.0
     checkpoint_interval: float = 1.0
+    regions: frozenset[str] = frozenset()

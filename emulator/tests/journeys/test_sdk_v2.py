@@ -42,6 +42,7 @@ def test_pytorch_fit_deploy_predict_and_delete(aws: Account, tmp_path: Path) -> 
     assert "Could not find endpoint" in result["left"]
 
 
+@pytest.mark.nightly
 def test_asynchronous_serverless_captured_and_transformed(aws: Account, tmp_path: Path) -> None:
     handler = """
 def model_fn(model_dir):
@@ -61,6 +62,7 @@ def transform_fn(model, body, content_type, accept):
     assert json.loads(aws.get(captured))["captureData"]["endpointOutput"]["mode"] == "OUTPUT"
 
 
+@pytest.mark.nightly
 def test_a_trained_model_on_an_asynchronous_and_on_a_multi_model_endpoint(
     aws: Account, tmp_path: Path
 ) -> None:

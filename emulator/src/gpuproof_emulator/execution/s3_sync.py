@@ -212,15 +212,25 @@ class FolderMirror:
                 upload_file(self._s3, self._folder / name, self._location.below(name), self._kms_key)
             except (FileNotFoundError, PermissionError):
                 continue  # a temporary file that was renamed meanwhile
+            except UploadFailed:
+                if _fingerprint(self._folder / name) == fingerprint:
+                    raise
+                continue  # written meanwhile: its content was not what the request was signed for
             self._uploaded[name] = fingerprint
 
     def _fingerprints(self) -> Iterable[tuple[str, tuple[int, int]]]:
         for path, name in files_below(self._folder):
-            try:
-                status = path.stat()
-            except FileNotFoundError:
-                continue
-            yield name, (status.st_mtime_ns, status.st_size)
+            if (fingerprint := _fingerprint(path)) is not None:
+                yield name, fingerprint
+
+
+def _fingerprint(path: Path) -> tuple[int, int] | None:
+    """What changes with a file's content; `None` if the file is gone."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _keys(s3: Any, location: S3Location) -> Iterator[str]:

@@ -1,0 +1,16 @@
+import os
+
+from sagemaker.tensorflow import TensorFlow
+
+estimator = TensorFlow(
+    entry_point="train.py",
+    source_dir="src",
+    role=os.environ["ROLE"],
+    instance_count=1,
+    instance_type="ml.g4dn.xlarge",
+    framework_version="2.19",
+    py_version="py312",
+    max_run=3600,
+)
+estimator.fit()
+print("model:", estimator.model_data)
