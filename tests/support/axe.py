@@ -22,10 +22,15 @@ _RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.v
     .filter(rule => ["serious", "critical"].includes(rule.impact))
     .map(rule => `${rule.id}: ${rule.help}: ${rule.nodes.slice(0, 3).map(node => node.html + node.failureSummary).join(" | ")}`))"""
 
+# Half of a transition between two colour schemes has colours of neither.
+_AT_REST = """document.getAnimations().forEach(each =>
+    each.effect.getComputedTiming().endTime === Infinity ? each.cancel() : each.finish())"""
+
 
 def serious_findings(page: Page) -> list[str]:
     """What axe-core finds in the page as it is, of serious or critical impact; skips the test where axe-core is missing."""
     page.evaluate(_source())
+    page.evaluate(_AT_REST)
     return page.evaluate(_RUN)
 
 

@@ -20,6 +20,8 @@ import websocket
 from support.chromium import find_chromium
 
 _LIMIT_S = 180.0
+_SERVER_ERROR = -32000
+"""Also that the page was left while a call waited for its answer."""
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -30,6 +32,19 @@ _FLAGS = (
     "--remote-debugging-port=0",
     "--window-size=1000,1100",
 )
+
+
+class ProtocolError(AssertionError):
+    """What the browser answered to a call instead of a result.
+
+    Args:
+        code: of JSON-RPC (https://www.jsonrpc.org/specification#error_object).
+        message: what was called, and the error.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Page:
@@ -44,8 +59,11 @@ class Page:
         self._ids = itertools.count(1)
 
     def open(self, url: str) -> None:
-        """Go to an address."""
+        """Go to an address, and wait until its document has replaced the one before, which may be the same page."""
+        # Page.navigate is answered before the document of the page is the new one.
+        self.evaluate("window.isBeingLeft = true")
         self.call("Page.navigate", url=url)
+        self.wait_for("!window.isBeingLeft", f"{url} does not load")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression; waits for a promise.
@@ -60,10 +78,19 @@ class Page:
     def wait_for(self, expression: str, what: str) -> Any:
         """Wait until a JavaScript expression is true; fails with `what` and the page's text after a generous time."""
         until = time.monotonic() + _LIMIT_S
-        while not (value := self.evaluate(expression)):
+        while not (value := self._evaluate_if_loaded(expression)):
             assert time.monotonic() < until, f"{what}:\n{self.evaluate('document.body.innerText')}"
             time.sleep(0.1)
         return value
+
+    def _evaluate_if_loaded(self, expression: str) -> Any:
+        """The value of an expression; `None` if the page was left before it had one."""
+        try:
+            return self.evaluate(expression)
+        except ProtocolError as error:
+            if error.code != _SERVER_ERROR:
+                raise
+            return None
 
     def press(self, key: str, code: int, *, shift: bool = False) -> None:
         """Press a key in the element that has the focus.
@@ -86,12 +113,17 @@ class Page:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol and return its result."""
+        """Call a method of the protocol and return its result.
+
+        Raises:
+            ProtocolError: the browser could not do it.
+        """
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while (answer := json.loads(self._socket.recv())).get("id") != number:
             pass
-        assert "error" not in answer, f"{method}: {answer['error']}"
+        if "error" in answer:
+            raise ProtocolError(answer["error"]["code"], f"{method}: {answer['error']}")
         return answer["result"]
 
     def close(self) -> None:
