@@ -20,7 +20,7 @@ def post(aws: Account, document: dict[str, Any]) -> str:
         {"Authorization": f"Bearer {aws.emulator.token}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=60):
+        with urllib.request.urlopen(request, timeout=300):
             return ""
     except urllib.error.HTTPError as error:
         return error.read().decode()

@@ -71,7 +71,7 @@ class Target:
         token = os.environ.get(TOKEN) or os.environ["AWS_SECRET_ACCESS_KEY"]
         headers = {"Authorization": f"Bearer {token}"}
         url = f"{os.environ['AWS_ENDPOINT_URL']}/_gpuproof/{path}"
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers, method=method), timeout=60):
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers, method=method), timeout=300):
             pass
 
 

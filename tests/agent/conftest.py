@@ -39,7 +39,7 @@ if closed:
     os.closerange(0, 2)
 os.execvpe(command[0], command, os.environ)
 """
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 
 
 @dataclass
@@ -249,7 +249,7 @@ def container(tmp_path: Path, agent_file: Path) -> Iterator[Container]:
     for process in made.started:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait(300)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

@@ -87,7 +87,7 @@ def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
         os.close(writable)
         watcher.kill()
         watcher.communicate()
-        log.join(60)
+        log.join(300)
 
 
 def test_the_length_of_a_log_is_noted_with_its_time(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_program_started_meanwhile_can_be_interrupted() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == -signal.SIGINT
+        assert process.wait(300) == -signal.SIGINT
         process.stdout.close()
 
 
@@ -113,7 +113,7 @@ class SignalInFinalizer:
 def test_an_interrupt_that_python_discards_comes_again(number: int, error: type[BaseException]) -> None:
     with sigterm_interrupts(), pytest.raises(error), redelivered_interrupts():
         SignalInFinalizer(number)
-        threading.Event().wait(60)
+        threading.Event().wait(300)
         pytest.fail("not reached")
 
 

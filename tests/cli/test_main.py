@@ -109,7 +109,7 @@ def test_an_interrupt_that_python_discards_ends_the_command(
 
     def run(_: object) -> int:
         Finalized()
-        threading.Event().wait(60)
+        threading.Event().wait(300)
         return ExitCode.OK
 
     monkeypatch.setattr(ps, "run", run)

@@ -62,7 +62,7 @@ def _predict_over_http(sandbox: CliSandbox, name: str) -> subprocess.CompletedPr
 
 
 def _is_healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request("GET", "/ping")
         return connection.getresponse().status == http.HTTPStatus.OK

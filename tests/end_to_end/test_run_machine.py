@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.journey, pytest.mark.xdist_group("ma
 
 JOB = "kind: machine\nname: workbench\nidle_timeout: {}\nmax_duration: {}\n"
 _URL = re.compile(r"(http://127\.0\.0\.1:\d+)/lab\?token=([\w-]{20,})")
-_PATIENCE_S = 240.0
+_PATIENCE_S = 300.0
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -39,14 +39,14 @@ class Time:
             self._scenario.now(self.now)
         if self.now >= self._end - 1e-6:
             self._over.set()
-            self._stopping.wait(60)
+            self._stopping.wait(300)
 
     def run(self, watching: Sampler) -> Telemetry:
         """Lets the time pass to its end and stops."""
         # At the end the sampler stays in `wait` until it is stopped.
         self._stopping = watching._stopping
         watching.start()
-        assert self._over.wait(60)
+        assert self._over.wait(300)
         return watching.stop()
 
 
@@ -351,7 +351,7 @@ def test_the_last_sample_has_no_counters_if_it_comes_too_soon(scenario: Scenario
     watching = Sampler(ME, taken.append, sees_host_pids=True, clock=time.clock, wait=time.wait)
     time._stopping = watching._stopping
     watching.start()
-    assert time._over.wait(60)
+    assert time._over.wait(300)
     time.now -= 0.95
     watching.stop()
     assert [sample.gpus[0].counters is not None for sample in taken[-2:]] == [True, False]

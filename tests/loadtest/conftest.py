@@ -93,4 +93,4 @@ def _serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[S
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-        accepting.join(60)
+        accepting.join(300)

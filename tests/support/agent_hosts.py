@@ -17,7 +17,7 @@ from gpuproof.agent.paths import RunPaths
 from support.ports import free_port
 
 KEY = "00" * 32
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 
 
 @dataclass

@@ -19,7 +19,7 @@ import websocket
 
 from support.chromium import find_chromium
 
-_LIMIT_S = 180.0
+_LIMIT_S = 300.0
 _SERVER_ERROR = -32000
 """Also that the page was left while a call waited for its answer."""
 _FLAGS = (

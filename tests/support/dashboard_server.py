@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from gpuproof.util.atomic import write_json
 
-_LIMIT_S = 180.0
+_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Running:
         done.result(60)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def close(self) -> None:
         self.do(self.server.close)

@@ -91,7 +91,7 @@ class HostAgents:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.wait(60)
+            process.wait(300)
 
     def _prepare(
         self,

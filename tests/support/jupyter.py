@@ -20,7 +20,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from support.ports import free_port
 
 TOKEN = "secret-of-this-test"
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Server:
 
     def connect(self) -> socket.socket:
         """A bare connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one line of `/metrics`; 0 if there is none."""
@@ -168,7 +168,7 @@ def serving(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(60)
+            process.wait(300)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -18,7 +18,7 @@ from jupyter_client.manager import KernelManager
 from support.jupyter import jupyter_environment
 from support.nvml_stub import Scenario
 
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 
 
 @dataclass

@@ -111,7 +111,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         _kill(front_of(process), signal.SIGTERM)
     try:
-        process.wait(60)
+        process.wait(300)
     except subprocess.TimeoutExpired:
         for pid in [*below(process.pid), process.pid]:
             _kill(pid, signal.SIGKILL)

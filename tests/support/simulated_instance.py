@@ -30,7 +30,7 @@ from gpuproof_emulator.execution.instances.requirements import missing_requireme
 from support.aws_cli import aws_cli
 from support.aws_emulator import REGION, RunningEmulator
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 300.0
 _ROLE = "gpuproof-host"
 _INSTANCE = "i-0123456789abcdef0"
 

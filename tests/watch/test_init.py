@@ -196,7 +196,7 @@ def test_signals_to_process_1_reach_the_command(container: Container):
         # As `docker kill --signal` and `docker stop` do: from outside, to process 1 alone.
         os.kill(first, getattr(signal, name))
         assert process.stdout.readline() == f"received {name}\n"
-    assert process.wait(60) == 9
+    assert process.wait(300) == 9
 
 
 @pytest.mark.parametrize("session", [(), ("setsid", "--ctty")], ids=["of a shell", "of process 1"])
@@ -222,7 +222,7 @@ def test_a_command_without_a_handler_ends_at_sigterm(container: Container):
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     os.kill(container.first(process), signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait(300) == 128 + signal.SIGTERM
 
 
 def test_orphans_leave_no_zombies(container: Container):

@@ -58,7 +58,7 @@ def test_the_last_member_of_a_job_gets_the_report(nvml_home: Path, tmp_path: Pat
     ]
     while not all((tmp_path / f"pid-{number}").exists() for number in range(2)):
         assert all(member.poll() is None for member in members)
-    answers = [json.loads(member.communicate("go\n", timeout=60)[0]) for member in members]
+    answers = [json.loads(member.communicate("go\n", timeout=300)[0]) for member in members]
     assert [answer["last"] for answer in answers] == [False, True]
     report = answers[1]["report"]
     assert report["verdict"]["outcome"] == "used"
@@ -68,4 +68,4 @@ def test_the_last_member_of_a_job_gets_the_report(nvml_home: Path, tmp_path: Pat
 def test_a_part_of_a_programs_work_has_a_report_of_its_own(nvml_home: Path, tmp_path: Path):
     scenario = Scenario(tmp_path / "gpus.txt").gpu(0).when_registered(tmp_path / "pid")
     client = start(nvml_home, scenario, PART, str(tmp_path / "pid"))
-    assert json.loads(client.communicate(timeout=60)[0]) == "used"
+    assert json.loads(client.communicate(timeout=300)[0]) == "used"

@@ -41,7 +41,7 @@ def model_fn(model_dir):
 def transform_fn(s3, body, content_type, accept):
     bucket = os.environ["BUCKET"]
     s3.put_object(Bucket=bucket, Key="began", Body=b"")
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while not s3.list_objects_v2(Bucket=bucket, Prefix="go-on")["KeyCount"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)

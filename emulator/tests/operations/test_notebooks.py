@@ -319,7 +319,7 @@ def test_a_script_has_a_time_limit_and_states_survive_a_restart(tmp_path: Path) 
         started = time.monotonic()
         slow.create(LifecycleConfigName=slow.config(on_start="#!/bin/bash\necho waiting\nsleep 1000\n"))
         assert "took longer than 5 minutes" in slow.reaches("Failed")["FailureReason"]
-        assert time.monotonic() - started < 100
+        assert time.monotonic() - started < 900, "the script slept to its end"
         fast.create()
         fast.reaches("InService")
     with running_emulator(tmp_path) as emulator:

@@ -67,7 +67,7 @@ def member(
 def events(link: Link, last: Kind) -> list[Event]:
     """The events of a link up to one of a kind."""
     found: list[Event] = []
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not found or found[-1].kind is not last:
         assert time.monotonic() < until, found
         event = link.take()

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not ALLOWED, reason="this host allows no network namespaces"),
 ]
-PATIENCE = 120
+PATIENCE = 300
 _LARGE = 10_000_000
 
 # Creates a network and starts a program on each host; prints what the programs print, by host.

@@ -299,6 +299,6 @@ def test_removing_the_hosts_empty_opt_ml_does_not_affect_a_run(tmp_path: Path) -
         [*unshare, sys.executable, "-c", _REMOVED_MEANWHILE, str(tmp_path / "ml")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout == "['model']\n", done.stderr

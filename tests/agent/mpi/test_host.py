@@ -18,7 +18,7 @@ from gpuproof.agent.ranks.report import RankReport
 from support.cli_sandbox import until
 from support.ports import free_port
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 KEY = "5e" * 32
 # Plays Open MPI's daemon: starts its one rank, prints, then waits for it.
 ORTED = """#!/bin/sh

@@ -20,7 +20,7 @@ from gpuproof.agent.hosts import HostNetwork, NetworkUnavailable
 from gpuproof.agent.ranks.report import read_reports
 from support.cli_sandbox import until
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 HOSTS = ("algo-1", "algo-2")
 BESIDE = Path(sys.executable).parent / "mpirun"
 # Open MPI 5 from PyPI, beside this interpreter; the distribution's own, usually version 4, where there is one.

@@ -13,7 +13,7 @@ from gpuproof.agent.notify.events import COST, FAILED, STALLED, UNUSED
 from gpuproof.agent.notify.notifier import Notifier
 from support.http_receiver import Receiver
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 """It only ends a test that fails."""
 SECRET = "/services/T0/B0/secret"
 

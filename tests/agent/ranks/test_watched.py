@@ -79,7 +79,7 @@ def rank(tmp_path: Path, agent_file: Path) -> Iterator[WatchedRank]:
     yield made
     if made.process is not None and made.process.poll() is None:
         os.killpg(made.process.pid, signal.SIGKILL)
-        made.process.wait(60)
+        made.process.wait(300)
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])

@@ -13,7 +13,7 @@ from gpuproof.backends.base import Event, Output
 from gpuproof.errors import GPUproofError
 from support.fake_backend import FakeRun
 
-_LIMIT_S = 60.0
+_LIMIT_S = 300.0
 
 
 class StepRun(FakeRun):

@@ -106,7 +106,7 @@ def test_a_connection_without_an_answer_says_what_is_being_waited_for(
 
     def accept() -> None:
         connection, _ = listener.accept()
-        announced.wait(60)
+        announced.wait(300)
         listener.close()
         connection.close()
 

@@ -32,7 +32,7 @@ ALLOWED = (
     subprocess.run(["unshare", "--user", "--net", "--mount", "true"], capture_output=True).returncode == 0
 )
 needs_namespaces = pytest.mark.skipif(not ALLOWED, reason="this host allows no network namespaces")
-SECONDS = 120
+SECONDS = 300
 
 Script = Callable[[str], Path]
 

@@ -39,7 +39,7 @@ def report(process: subprocess.Popen[str]) -> str:
 
 
 def wait_for_text(file: Path, text: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while text not in file.read_text():
         assert time.monotonic() < deadline, file.read_text()
         time.sleep(0.1)
@@ -89,12 +89,12 @@ def test_its_own_output_and_logs_in_the_folder_start_no_check(tmp_path: Path) ->
 def test_an_interrupt_ends_it_with_code_0(watch: subprocess.Popen[str]) -> None:
     report(watch)
     watch.send_signal(signal.SIGINT)
-    assert watch.wait(60) == 0
+    assert watch.wait(300) == 0
 
 
 @pytest.mark.parametrize("other", ["--fix", "--diff", "--write-baseline"])
 def test_options_that_exclude_each_other_are_rejected(other: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuproof", "check", "--watch", other]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert f"--watch cannot be combined with {other}" in done.stderr

@@ -190,7 +190,7 @@ def test_the_server_ends_with_code_0_after_an_exit() -> None:
             )
         ),
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -333,7 +333,7 @@ def test_a_local_server_is_named_by_its_url(cli: CliSandbox, tmp_path: Path) -> 
         assert (failed.returncode, "answered 500" in failed.stderr) == (1, True)
     finally:
         server.terminate()
-        server.communicate(timeout=60)
+        server.communicate(timeout=300)
     done = cli.gpuproof("predict", url, "--data", "[1]")
     assert (done.returncode, "No server listens at" in done.stderr) == (1, True)
 

@@ -68,7 +68,7 @@ def typed(tmp_path: Path, *words: str | Path, awaited: str = "ready after") -> I
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(300)
 
 
 def test_a_handler_on_a_laptop_is_served_to_that_laptop_alone(monkeypatch: pytest.MonkeyPatch) -> None:

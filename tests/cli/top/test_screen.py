@@ -21,7 +21,7 @@ from textual.widgets import Static
 from gpuproof.cli.top.screen import Top
 
 pytestmark = pytest.mark.slow
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 300.0
 
 
 class Source:

@@ -95,7 +95,7 @@ def install(folder: Path, body: str) -> Callable[[], str]:
 
 def until(opened: Dcgm, wanted: Callable[[Counters | None], bool]) -> Counters | None:
     """The counters once they are as wanted: a reader delivers when it can."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         opened.refresh()
         counters = opened.counters(GPU, (WHOLE_GPU,))
@@ -106,7 +106,7 @@ def until(opened: Dcgm, wanted: Callable[[Counters | None], bool]) -> Counters |
 
 def ended(opened: Dcgm) -> bool:
     """Whether the reader has ended, which takes it a moment."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while opened.active and time.monotonic() < deadline:
         opened.refresh()
     return not opened.active

@@ -198,7 +198,7 @@ rt.checkpoint(state={}, folder="kept")
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
 child.start()
 child.terminate()
-child.join(60)
+child.join(300)
 print(child.exitcode)
 """)
     assert output == "-15\n"

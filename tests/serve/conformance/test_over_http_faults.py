@@ -129,7 +129,7 @@ def test_a_handler_that_takes_all_signals_is_still_ended_by_sigterm(tmp_path: Pa
     with served(tmp_path, takes) as server:
         assert server.predict(1).json == 1
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(60) == 0
+        assert server.process.wait(300) == 0
 
 
 def test_a_handler_that_takes_all_signals_and_hangs_is_killed_and_replaced(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_logs_on_a_full_disk_stop_nothing(tmp_path: Path) -> None:
             assert server.predict("bad").status == 500
         the_next_is_answered(server)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(60) == 0
+        assert server.process.wait(300) == 0
 
 
 @pytest.mark.parametrize(

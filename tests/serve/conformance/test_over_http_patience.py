@@ -88,7 +88,7 @@ def test_chunks_that_trickle_for_ever_are_408(server: Server) -> None:
 
 
 def test_a_client_that_never_reads_its_large_answers_is_cut_off(server: Server) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(post(b'{"large": 8000000}') * 4)
         assert client.recv(8) == b"HTTP/1.1"

@@ -101,7 +101,7 @@ class Load:
             self.answers += seen
 
     def _connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=300)
 
     def _leave(self) -> None:
         with socket.create_connection(("127.0.0.1", self.server.port)) as client:

@@ -97,7 +97,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         started = below(process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(300)
     assert all(gone(pid) for pid in started), "a worker outlived its server"
 
 

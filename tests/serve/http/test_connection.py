@@ -89,7 +89,7 @@ def test_a_half_closed_client_in_the_middle_of_a_request_is_gone(running: Runnin
 
 
 def test_a_client_that_waits_long_with_a_closed_half_is_probed_and_answered(running: Running) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=300)
     client.request("POST", "/wait", b"x")
     assert client.sock is not None
     client.sock.shutdown(socket.SHUT_WR)
@@ -166,7 +166,7 @@ def test_stopping_under_load_loses_no_request(running: Running) -> None:
     answered = [0] * 8
 
     def ask_until_closed(client: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=300)
         closed = False
         while not closed:
             connection.request("POST", "/echo", b"%d" % answered[client])
@@ -245,11 +245,11 @@ def test_without_file_descriptors_it_stays_quiet_and_serves_again() -> None:
         port = int(process.stdout.readline())
         with contextlib.ExitStack() as stack:
             for _ in range(100):
-                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
             assert process.stdout.readline().startswith(
                 "log: connections cannot be accepted: Too many open files"
             )
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=300) as client:
                 client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 assert everything(client).startswith(b"HTTP/1.1 200")
     finally:

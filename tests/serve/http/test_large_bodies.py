@@ -48,7 +48,7 @@ def test_large_and_small_bodies_on_one_connection_come_back_in_order(running: Ru
                 if line.lower().startswith(b"content-length:"):
                     length = int(line.split(b":")[1])
             assert answers.read(length) == (body or b"/echo")
-        sender.join(60)
+        sender.join(300)
 
 
 @pytest.mark.parametrize("before", [b"", b"\r\n\r\n"])
@@ -69,7 +69,7 @@ def test_a_head_that_comes_with_much_of_its_body(
         sender = threading.Thread(target=client.sendall, args=(sent,))
         sender.start()
         output = answers.read()
-        sender.join(60)
+        sender.join(300)
     assert output.count(b"HTTP/1.1 200 ") == 2
     assert body in output
     assert output.endswith(b"next")

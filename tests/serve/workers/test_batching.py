@@ -67,7 +67,8 @@ class Doubling(Model):
 
 def answers(model: Model, *bodies: str, accept: str = "") -> tuple[list[Any], list[Task], list[str]]:
     tasks = [
-        Task(n, Request(body.encode(), accept=accept), time.monotonic() + 60) for n, body in enumerate(bodies)
+        Task(n, Request(body.encode(), accept=accept), time.monotonic() + 300)
+        for n, body in enumerate(bodies)
     ]
     outcomes: dict[int, Outcome] = {}
     messages: list[str] = []

@@ -197,7 +197,7 @@ def run(
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A real reader, started in a folder."""
     ours, theirs = socket.socketpair()
-    ours.settimeout(60)
+    ours.settimeout(300)
     arguments = json.dumps({"channel": theirs.fileno(), "memory": memory.descriptor})
     code = f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['decoder', {arguments!r}]))"
     process = subprocess.Popen(
@@ -237,7 +237,7 @@ def test_it_decodes_in_place_beside_other_modules_and_ends_with_its_front(
         ours.sendall(pack(frames.DECODE, 8, b"", len(where)) + where)
         assert frame(ours).fields == b""
         ours.shutdown(socket.SHUT_RDWR)
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
 
 
 @pytest.mark.parametrize("module", ["orjson", "numpy"])
@@ -245,4 +245,4 @@ def test_without_its_modules_it_reports_them_and_ends(memory: BodyMemory, tmp_pa
     process, ours = run(memory, str(tmp_path), f"sys.modules[{module!r}] = None")
     with process, ours:
         assert frame(ours).kind == frames.LOAD_FAILED
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0

@@ -49,7 +49,7 @@ class PausableModel(Model):
 
     def predict_batch(self, items: Sequence[Any]) -> list[Any]:
         self.began.set()
-        assert self.leave.wait(60)
+        assert self.leave.wait(300)
         self.seen += items
         return list(items)
 
@@ -78,7 +78,7 @@ class WorkerLink:
     def __init__(self, model: PausableModel) -> None:
         self.model = model
         self.front, theirs = socket.socketpair()
-        self.front.settimeout(60)
+        self.front.settimeout(300)
         self.status = SharedStatus.create()
         self.predictor = WorkerProcess(theirs, self.status, 60)
         self.reader = FrameReader()
@@ -106,7 +106,7 @@ class WorkerLink:
     def stop(self) -> None:
         self.model.leave.set()
         self.send(pack(frames.STOP, 0))
-        self.thread.join(60)
+        self.thread.join(300)
         assert not self.thread.is_alive()
         assert self.model.unloaded
         self.front.close()
@@ -129,7 +129,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
     one = WorkerLink(PausableModel(batching=True))
     one.model.leave.clear()
     one.send(one.call(1, b"a"))
-    assert one.model.began.wait(60)
+    assert one.model.began.wait(300)
     one.send(*(one.call(number, b"b") for number in range(2, 10)))
     one.model.leave.set()
     found = [one.next() for _ in range(9)]
@@ -140,7 +140,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
 def test_the_status_distinguishes_started_requests_from_waiting_ones(link: WorkerLink) -> None:
     link.model.leave.clear()
     link.send(link.call(1, b"a"), link.call(2, b"b"))
-    assert link.model.began.wait(60)
+    assert link.model.began.wait(300)
     assert link.status.taken == 1
     assert 0 < link.status.busy_since <= time.monotonic()
     link.model.leave.set()
@@ -153,7 +153,7 @@ def test_the_status_distinguishes_started_requests_from_waiting_ones(link: Worke
 def test_a_cancelled_waiting_request_is_not_computed_and_reported_as_ended(link: WorkerLink) -> None:
     link.model.leave.clear()
     link.send(link.call(1, b"a"))
-    assert link.model.began.wait(60)
+    assert link.model.began.wait(300)
     link.send(link.call(2, b"b"), link.call(3, b"c"), pack(frames.CANCEL, 2))
     link.model.leave.set()
     assert [link.answer()[:2] for _ in range(3)] == [(1, 200), (2, 504), (3, 200)]
@@ -200,7 +200,7 @@ def test_stop_answers_first_what_has_come() -> None:
     one.send(one.call(1, b"a"), one.call(2, b"b"), pack(frames.STOP, 0))
     one.model.leave.set()
     assert [one.answer()[0], one.answer()[0]] == [1, 2]
-    one.thread.join(60)
+    one.thread.join(300)
     assert one.model.unloaded
 
 

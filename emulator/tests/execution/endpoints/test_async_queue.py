@@ -38,7 +38,7 @@ def test_a_request_without_a_content_type_has_that_of_its_object(header: str, ki
             "HTTP_X_AMZN_SAGEMAKER_CONTENT_TYPE": header,
         }
         answer = asked.submit(AwsRequest(environ, io.BytesIO(), 0, "request-1"))
-        assert seen.get(timeout=60) == kind
+        assert seen.get(timeout=300) == kind
         key = dict(answer.headers)["X-Amzn-SageMaker-OutputLocation"].removeprefix("s3://data/")
         s3.get_waiter("object_exists").wait(Bucket="data", Key=key, WaiterConfig={"Delay": 1})
         asked.close()

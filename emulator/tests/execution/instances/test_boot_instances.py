@@ -14,7 +14,7 @@ from support.simulated_instance import aws_cli_in_path, require_simulated_instan
 
 pytestmark = pytest.mark.slow
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 IMAGE = "ami-12c6146b"
 # Prints what the metadata service says at a path, as soon as it says something.
 WAIT_FOR = """#!/bin/sh

@@ -17,7 +17,7 @@ from support.simulated_instance import SimulatedInstance
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("machine")]
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 300.0
 
 
 def machine(jobs: HostJobs, idle_timeout: float, *, jupyter: bool, **parameters: Any) -> HostJob:

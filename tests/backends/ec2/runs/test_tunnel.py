@@ -26,7 +26,7 @@ from support.jupyter import wait_until
 pytestmark = pytest.mark.slow
 
 TOKEN = "the-token-of-this-machine"
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _SESSION = {"SessionId": "me-0123", "TokenValue": "secret", "StreamUrl": "wss://sessions.invalid/"}
 _PLUGIN = '''#!{python}
 """Forwards the local port of the session's parameters to the same port as the instance's: INSTANCE_PORT."""

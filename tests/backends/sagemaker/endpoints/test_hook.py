@@ -62,7 +62,7 @@ def start(image: Path, *command: str, **more: str) -> subprocess.CompletedProces
         **more,
     }
     return subprocess.run(
-        command, env=environment, cwd=image, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, cwd=image, capture_output=True, text=True, timeout=300, check=False
     )
 
 
