@@ -31,6 +31,8 @@ PIP_TO_UV = {
     "extra-index-url": "UV_INDEX",
     "cert": "SSL_CERT_FILE",
 }
+# uv gives up after 30 seconds without data and three attempts: too early for a busy network or proxy.
+UV_PATIENCE = {"UV_HTTP_TIMEOUT": "300", "UV_HTTP_RETRIES": "10"}
 PIP_FILES = ("/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 
 
@@ -98,6 +100,8 @@ def uv_environment(environment: dict[str, str]) -> dict[str, str]:
     if settings.get("extra-index-url"):
         # pip uses the best version of all indexes; by default uv stops at the first index that has the package.
         environment.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+    for name, value in UV_PATIENCE.items():
+        environment.setdefault(name, value)
     # The active environment of the caller's shell is not the one to install into.
     environment.pop("VIRTUAL_ENV", None)
     return environment

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 _ROOT = Path(__file__).parents[2]
+_INSTALL_ATTEMPTS = 3
+"""What an attempt has downloaded is kept for the next one."""
 
 
 def interpreter_of(name: str) -> Path:
@@ -42,12 +44,17 @@ def _make(folder: Path, pins: Path) -> None:
     uv = setup.recent_uv(shutil.which("uv")) or setup.uv_of(Path(sys.prefix), environment)
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], environment)
     python = str(folder / "bin" / "python")
-    _run([uv, "pip", "install", "--quiet", "--python", python, "-r", str(pins)], environment)
+    _run(
+        [uv, "pip", "install", "--quiet", "--python", python, "-r", str(pins)], environment, _INSTALL_ATTEMPTS
+    )
 
 
-def _run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+def _run(command: list[str], environment: dict[str, str], attempts: int = 1) -> None:
+    for left in reversed(range(attempts)):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+        assert left > 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
 def _setup_tool() -> ModuleType:
