@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -264,7 +265,7 @@ def in_thread(function: Callable[[], T]) -> Awaitable[T]:
             result = function()
         except BaseException as found:  # noqa: BLE001 - raised again where the result is awaited
             error = found
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, daemon=True).start()
