@@ -43,7 +43,10 @@ class _FailuresAtOnce:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
             lines = report.longreprtext.splitlines()
-            error = next((line[1:].strip() for line in lines if line.startswith("E ")), "")
+            errors = (line[1:].strip() for line in lines if line.startswith("E "))
+            # The traceback of a group of exceptions is drawn, and ends with the innermost.
+            last = (text for line in reversed(lines) if (text := line.strip(" |+-")))
+            error = next(errors, next(last, ""))
             terminal.write_line(
                 f"\n{report.nodeid} failed after {report.duration:.0f} s ({report.when}): {error}"
             )

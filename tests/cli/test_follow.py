@@ -196,6 +196,13 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
     assert "console" not in document
 
 
+def test_what_only_the_end_decides_is_null_before() -> None:
+    run = ScriptedRun()
+    run.record = GOES_ON
+    document = json.loads(final_document(run))
+    assert (document["run"]["ended"], document["exit_code"]) == (None, None)
+
+
 def test_the_last_values_of_metrics_are_printed_at_the_end(console: Console, own: io.StringIO) -> None:
     run = ScriptedRun([DONE])
     run.record = RunRecord.of({**DONE.document, "metrics": {"loss": 1 / 3, "val:accuracy": 0.91}})

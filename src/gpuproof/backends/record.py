@@ -69,6 +69,12 @@ class RunRecord:
             document=document,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """The record for users: times are text, and `ended` is null until it has one."""
+        from gpuproof.timestamps import iso_time, with_iso_times  # for JSON output only
+
+        return {**with_iso_times(self.document), "ended": iso_time(self.ended)}
+
     @property
     def reason(self) -> str | None:
         """Why it did not complete: the agent's short reason if there is one, since AWS quotes a whole traceback."""

@@ -132,14 +132,14 @@ def show_status(record: RunRecord, console: Console) -> None:
 
 
 def final_document(run: Run) -> str:
-    """The run, its verdict and the explanations of its failure as JSON, version 1."""
+    """The run, its verdict and the explanations of its failure as JSON, version 1; what only its end decides is null before."""
     record, verdict = run.record, run.verdict
     return json.dumps(
         {
             "version": 1,
-            "run": with_iso_times(record.document),
+            "run": record.to_json(),
             run.address_label: run.address,
-            "exit_code": int(record.outcome),
+            "exit_code": int(record.outcome) if record.has_ended else None,
             "verdict": verdict and with_iso_times(with_lost_cost(verdict, record)),
             **_advice(run, record).to_json(),
             "explanations": [explanation.to_json() for explanation in run.explanations()],

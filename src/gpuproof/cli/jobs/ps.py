@@ -44,9 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     problems = [*found.notes, *(error.message for _, error in found.failures)]
     if arguments.format == "json":
-        from gpuproof.timestamps import with_iso_times  # for this format only
-
-        document = {"version": 1, "runs": [with_iso_times(record.document) for record in found.records]}
+        document = {"version": 1, "runs": [record.to_json() for record in found.records]}
         print(json.dumps(document | ({"problem": " ".join(problems)} if problems else {}), indent=2))
     elif found.records:
         print(_table(found.records))
