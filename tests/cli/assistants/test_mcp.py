@@ -203,7 +203,8 @@ def test_the_gpu_stack_of_this_machine_is_checked(play: Play) -> None:
 
 def test_a_job_is_tried_on_this_machine(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
-        (assistant.folder / "train.py").write_text("print('hello')")
+        # It is looked at also before its end.
+        (assistant.folder / "train.py").write_text("import time; time.sleep(2)")
         await assistant.begin("run", target="train.py", require_gpu=False)
         assert assistant.answer["left_usd"] == 0
         shown = await assistant.follow("verdict")
