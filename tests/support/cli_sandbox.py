@@ -142,7 +142,7 @@ def nothing_new_in_opt(before: Collection[str]) -> None:
     until(lambda: {*os.listdir("/opt")} <= {*before}, "the end of what is new in /opt")
 
 
-def gone(pid: int, seconds: float = 60.0) -> bool:
+def gone(pid: int, seconds: float = 300.0) -> bool:
     """Returns whether a process ends within that time."""
     try:
         descriptor = os.pidfd_open(pid)
