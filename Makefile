@@ -69,9 +69,10 @@ every-test: setup
 quick-tests: setup
 	$(PYTEST) -m "not gpu and not slow and not journey and not nightly" -n $(QUICK_WORKERS) $(ORDER)
 
-# What `make test` leaves out: benchmarks, the longest jobs and rehearsals.
+# What `make test` leaves out: benchmarks, the longest jobs and rehearsals, and other examples for Hypothesis.
 nightly: setup
 	$(PYTEST) -m nightly -n $(WORKERS) $(ORDER)
+	GPUPROOF_NEW_EXAMPLES=1 $(PYTEST) -m "hypothesis and not gpu" -n $(WORKERS) $(ORDER)
 
 # Tests of processes, signals and time, repeatedly on one busy core.
 COUNT ?= 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
@@ -16,9 +17,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare the process that runs the tests."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_FailuresAtOnce(config), "failures-at-once")
-    # On a busy machine, an example may take any time.
-    slow = hypothesis.HealthCheck.too_slow
-    hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[slow])
+    # On a busy machine, an example may take any time. Examples are the same in each run, but for `make nightly`.
+    hypothesis.settings.register_profile(
+        "any machine",
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        derandomize="GPUPROOF_NEW_EXAMPLES" not in os.environ,
+    )
     hypothesis.settings.load_profile("any machine")
     # A shell starts what runs in its background with SIGINT ignored, and programs would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -119,7 +119,7 @@ def test_a_script_whose_agent_and_guards_were_all_killed_is_ended_by_the_next_co
         os.kill(pid, signal.SIGKILL)
     assert gone(agent)
     sandbox.gpuproof("ps")
-    assert gone(child, 10)
+    assert gone(child)
     assert not Path(sandbox.state(folder)["control_group"]).exists()
 
 

@@ -21,7 +21,7 @@ def test_a_group_ends_its_members_and_disappears() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     assert add_to_group(folder, process.pid)
     end_group(folder)
-    assert gone(process.pid, 10)
+    assert gone(process.pid)
     process.wait()
     assert not folder.exists()
     end_group(folder)
