@@ -50,9 +50,9 @@ def run_timed(folder: Path, code: str, *launcher: str, hooks: bool = True, **var
     """Run a script to its end, in a process of its own.
 
     Args:
-        launcher: what precedes the script on the command line, after the interpreter.
+        launcher: of several ranks; what precedes the script on the command line, after the interpreter.
     """
-    (folder / "train.py").write_text(code)
+    (folder / "train.py").write_text(code + _END_OF_A_RANK if launcher else code)
     steps = folder / "steps"
     environment = hooked_environment(steps if hooks else None, **variables)
     done = subprocess.run(
@@ -77,6 +77,14 @@ def hooked_environment(steps: Path | None, **variables: str) -> dict[str, str]:
 
 
 _TIMEOUT_S = 900
+_END_OF_A_RANK = """
+import atexit, os, sys
+atexit._run_exitfuncs()
+sys.stdout.flush()
+os._exit(0)
+"""
+"""DistributedDataParallel keeps the threads of gloo also after `destroy_process_group`; one that needs the interpreter while that ends
+aborts the process ("terminate called without an active exception"), with or without hooks."""
 _SERVER = """
 import importlib, json, os, runpy, sys
 for name in sys.argv[1:]:
