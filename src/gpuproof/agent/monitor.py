@@ -28,6 +28,7 @@ from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.framework_probe import read_packages
 from gpuproof.gpu.nvml import GpuInfo
+from gpuproof.gpu.recent import RecentMeans
 from gpuproof.gpu.sampler import Sampler, cpu_count
 from gpuproof.gpu.telemetry import Sample, Telemetry
 
@@ -119,6 +120,7 @@ class Monitor:
         self._steps = steps
         self._steps_due = 0.0
         self._infos: tuple[GpuInfo, ...] = ()
+        self._past = RecentMeans()
         self._recent = RecentActivity(cpu_count=cpu_count(), has_peers=self._has_peers)
         self._events: list[RunEvent] = []
         self._sampler = Sampler(
@@ -262,6 +264,7 @@ class Monitor:
         if self._show is None:
             return
         waits = self._waits(sample)
+        self._past.add(sample)
         self._show(
             {
                 "seconds": round(sample.t, 1),
@@ -279,6 +282,7 @@ class Monitor:
                 ],
                 "cores": round(sample.cpu.cores, 2) if sample.cpu else None,
                 "rss": tree.rss if tree else None,
+                "past": self._past.to_json(),
             }
         )
 

@@ -47,6 +47,27 @@ def test_the_samples_of_all_hosts_are_as_old_as_the_oldest() -> None:
     ]
 
 
+def test_the_past_of_all_hosts_has_the_same_times() -> None:
+    def past(times: list[float], *busy: int) -> dict[str, Any]:
+        memory = [MIB] * len(busy)
+        return {"times": times, "gpus": [{"index": 0, "utilization": list(busy), "memory_used": memory}]}
+
+    first = {**sample(90, NOW), "past": past([10.0, 20.0, 30.0], 1, 2, 3), "seconds": 34.0}
+    late = {**sample(50, NOW), "past": past([10.0], 4), "seconds": 13.0}
+    bucket = Bucket(algo_1=first, algo_2=late)
+    found = read_live_samples(bucket, "b", "train-1", ["algo-1", "algo-2"])  # type: ignore[arg-type]
+    assert found.times == (NOW - 24, NOW - 14, NOW - 4, NOW)
+    assert found.past["algo-1", 0, "utilization"] == (1, 2, 3, 90)
+    assert found.past["algo-2", 0, "utilization"] == (None, None, 4, 50)
+    assert found.past["algo-2", 0, "memory_used"] == (None, None, MIB, MIB)
+
+
+def test_values_before_the_first_step_of_the_past_are_added() -> None:
+    young = {**sample(90, NOW), "past": {"times": [], "gpus": []}}
+    found = read_live_samples(Bucket(algo_1=young), "b", "train-1", ["algo-1"])  # type: ignore[arg-type]
+    assert (found.times, found.past, found.sample["gpus"][0]["utilization"]) == ((), {}, 90)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"gpus": [], "time": "now", "seconds": 1}', None])
 def test_files_that_are_no_samples_are_left_out(content: bytes | None) -> None:
     bucket = Bucket(algo_1=content)

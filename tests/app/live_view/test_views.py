@@ -14,7 +14,7 @@ import gpuproof
 from gpuproof import settings
 from gpuproof.app.live_view import MachineView, RunView, Snapshot
 from gpuproof.app.live_view.machine_view import NoGpus
-from gpuproof.app.live_view.snapshot import History
+from gpuproof.backends.base import Live
 from gpuproof.backends.local.backend import local_run_store
 from gpuproof.gpu.nvml import MIB
 from support.nvml_stub import Scenario, build_library, loaded
@@ -74,6 +74,26 @@ def test_a_run_is_followed_from_its_first_sample_to_its_outcome(tmp_path: Path, 
 
 
 @pytest.mark.slow
+def test_a_run_that_is_looked_at_later_has_its_past(tmp_path: Path, scenario: Scenario) -> None:
+    scenario.gpus(1).when_registered(tmp_path / "pid", 0, util=90, memory_mib=4000).write()
+    stop = tmp_path / "stop"
+    (tmp_path / "train.py").write_text(WORKS.format(pid=str(tmp_path / "pid"), stop=str(stop)))
+    run = gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), wait=False)
+    for event in run.follow(live=True):
+        if isinstance(event, Live) and len(event.sample["past"]["times"]) == 2:
+            break
+    found = RunView(run).first()
+    stop.touch()
+    (gpu,) = found.hosts[0].gpus
+    assert found.times[:2] == (10.0, 20.0)
+    assert found.times[2] >= 20.0
+    # The script's first second is a part of the first step.
+    assert 0 < gpu.utilization_history[0] <= 90
+    assert gpu.utilization_history[1:3] == (90, 90)
+    assert gpu.memory_history[1:3] == (4000 * MIB, 4000 * MIB)
+
+
+@pytest.mark.slow
 def test_a_run_that_has_ended_has_its_log_and_its_outcome(tmp_path: Path, scenario: Scenario) -> None:
     scenario.gpus(1).write()
     (tmp_path / "train.py").write_text("print('hello')\nraise SystemExit(3)\n")
@@ -114,16 +134,3 @@ def test_a_machine_without_a_gpu_is_an_error_with_the_next_command(scenario: Sce
         MachineView()
     assert error.value.exit_code == 3
     assert "gpuproof top RUN" in error.value.remedy
-
-
-def test_a_history_keeps_gaps_and_forgets_the_oldest() -> None:
-    history = History(3)
-    first, second = ("algo-1", 0, "utilization"), ("algo-2", 0, "utilization")
-    history.add(1, {first: 10})
-    history.add(2, {first: 20, second: 5})
-    history.add(3, {second: 6})
-    assert history.of("algo-1", 0, "utilization") == (10, 20, None)
-    assert history.of("algo-2", 0, "utilization") == (None, 5, 6)
-    history.add(4, {first: 40})
-    assert (history.times, history.of("algo-1", 0, "utilization")) == ((2, 3, 4), (20, None, 40))
-    assert history.of("algo-3", 0, "utilization") == ()

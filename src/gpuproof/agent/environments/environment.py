@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from gpuproof.agent.output import Sink, TimedSink
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
-from gpuproof.util.atomic import write_json
+from gpuproof.util.atomic import write_bytes
 from gpuproof.util.installed_frameworks import installed_frameworks
 
 
@@ -102,7 +103,7 @@ class LocalEnvironment:
 
     def show_sample(self, sample: Mapping[str, Any]) -> None:
         try:
-            write_json(self.paths.live, sample)
+            write_bytes(self.paths.live, json.dumps(sample).encode())
         except OSError:
             # A full disk: the progress line stops, the run continues.
             return

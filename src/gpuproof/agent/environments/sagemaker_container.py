@@ -35,7 +35,7 @@ from gpuproof.agent.state import RunState
 from gpuproof.gpu.cuda_compat import read_driver_library
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.gpu.telemetry import SENSORS
-from gpuproof.util.atomic import write_json
+from gpuproof.util.atomic import write_bytes, write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
 LONGEST_LINE = 200_000
@@ -142,7 +142,7 @@ class ContainerEnvironment:
         path = live_file(self._container.base)
         with contextlib.suppress(OSError):
             if path.exists():
-                write_json(path, {"time": time.time(), **sample})
+                write_bytes(path, json.dumps({"time": time.time(), **sample}).encode())
 
     def store_verdict(self, verdict: Mapping[str, Any]) -> None:
         self._verdict = verdict

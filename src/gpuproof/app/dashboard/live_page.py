@@ -92,7 +92,7 @@ def _gpus(snapshot: Snapshot) -> Iterator[tuple[str, GpuView]]:
 def _charts(snapshot: Snapshot) -> Iterator[Block]:
     utilization = _lines(snapshot, "utilization_history")
     if not utilization:
-        yield Text("There are no values yet: they begin with the script, and with this page.", is_muted=True)
+        yield Text("There are no values yet: they begin with the script.", is_muted=True)
         return
     # A run may be watched long after its start, and CloudWatch has values from before that of its script.
     first, last = snapshot.times[0], snapshot.times[-1]

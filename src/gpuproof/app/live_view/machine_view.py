@@ -13,7 +13,6 @@ from typing import Any
 from gpuproof.agent.verdict.recent import UNUSED, Wait
 from gpuproof.app.live_view.snapshot import (
     HISTORY,
-    History,
     HostView,
     ProgramView,
     Readings,
@@ -23,6 +22,7 @@ from gpuproof.app.live_view.snapshot import (
 )
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.gpu.nvml import NvmlUnavailable
+from gpuproof.gpu.recent import History
 from gpuproof.watch.running.machine import MachineWatch, ProgramNow
 
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -10,7 +10,6 @@ from typing import Any
 from gpuproof.app.live_view.log_tail import LogTail
 from gpuproof.app.live_view.snapshot import (
     HISTORY,
-    History,
     HostView,
     Outcome,
     Readings,
@@ -19,14 +18,18 @@ from gpuproof.app.live_view.snapshot import (
     history_values,
 )
 from gpuproof.backends.base import Live, Notice, Output, Run
+from gpuproof.backends.live_samples import past_values
 from gpuproof.backends.outcome import FLAG, outcome_text
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError
+from gpuproof.gpu.recent import STEP_S, History
 
 LOG_LINES = 500
 _NOTICES = 5
 _RETRY_S = 60.0
 """After a failed request for values of GPUs."""
+_PAUSE_S = 3 * STEP_S
+"""Without samples for so long, the values of the meantime are those that the next sample has of the past."""
 _READS_EACH = 3
 """Requests for each new value: it is seen after a third of its interval at most."""
 
@@ -123,6 +126,10 @@ class RunView:
         if "gpus" not in sample:
             self._read_gpus(seconds)
             return
+        times = self._history.times
+        if not times or seconds - times[-1] > _PAUSE_S:
+            # Nothing was read so far, or this machine slept.
+            self._history.replace(*past_values(sample, only))
         self._history.add(seconds, history_values(gpus))
         use = sample.get("host_use") or {only: {"cores": sample.get("cores"), "rss": sample.get("rss")}}
         self._set(

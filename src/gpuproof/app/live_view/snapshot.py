@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpuproof.gpu.recent import NAMES, History
 from gpuproof.timestamps import iso_time, with_iso_times
 
 VERSION = 1
@@ -180,44 +180,6 @@ class Snapshot:
         return {"version": VERSION, **document, "time": iso_time(self.time), "hosts": hosts}
 
 
-class History:
-    """The last values of all GPUs, at common times.
-
-    Args:
-        length: values to keep of each GPU.
-    """
-
-    def __init__(self, length: int = HISTORY) -> None:
-        self._length = length
-        self._times: deque[float] = deque(maxlen=length)
-        self._values: dict[tuple[str, int, str], deque[float | None]] = {}
-
-    @property
-    def times(self) -> tuple[float, ...]:
-        """The times of the values."""
-        return tuple(self._times)
-
-    def add(self, seconds: float, values: Mapping[tuple[str, int, str], float | None]) -> None:
-        """Add values by host, index and name; a GPU without one gets a gap."""
-        known = len(self._times)
-        self._times.append(seconds)
-        for key in values.keys() - self._values.keys():
-            self._values[key] = deque([None] * known, maxlen=self._length)
-        for key, kept in self._values.items():
-            kept.append(values.get(key))
-
-    def replace(
-        self, times: Sequence[float], values: Mapping[tuple[str, int, str], Sequence[float | None]]
-    ) -> None:
-        """Replace everything, for a source that returns the past with each request."""
-        self._times = deque(times, maxlen=self._length)
-        self._values = {key: deque(series, maxlen=self._length) for key, series in values.items()}
-
-    def of(self, host: str, index: int, name: str) -> tuple[float | None, ...]:
-        """The values of a GPU."""
-        return tuple(self._values.get((host, index, name), ()))
-
-
 def gpu_view(host: str, values: Mapping[str, Any], history: History) -> GpuView:
     """A GPU of a live sample; keys that the sample lacks are unknown."""
     index = int(values["index"])
@@ -241,8 +203,4 @@ def history_values(
     gpus: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> dict[tuple[str, int, str], float | None]:
     """What `History.add` takes, of the GPUs of a sample with their hosts."""
-    return {
-        (host, int(gpu["index"]), name): gpu.get(name)
-        for host, gpu in gpus
-        for name in ("utilization", "memory_used")
-    }
+    return {(host, int(gpu["index"]), name): gpu.get(name) for host, gpu in gpus for name in NAMES}

@@ -9,8 +9,9 @@ from typing import Any
 from gpuproof.agent.ec2_host.transfer.live_samples import EVERY_S, LIVE
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.events import GpuReadings
-from gpuproof.backends.live_samples import merge_samples
+from gpuproof.backends.live_samples import Past, merge_samples, past_values
 from gpuproof.backends.remote.s3_layout import RunLayout
+from gpuproof.gpu.recent import NAMES
 
 
 def read_live_samples(aws: Aws, bucket: str, run_id: str, hosts: Sequence[str]) -> GpuReadings:
@@ -20,10 +21,19 @@ def read_live_samples(aws: Aws, bucket: str, run_id: str, hosts: Sequence[str]) 
     samples = {host: sample for host, sample in found.items() if sample is not None}
     if not samples:
         return GpuReadings("s3", EVERY_S, {})
+    merged = merge_samples(samples)
     # Values are as old as those of the host that has reported nothing for the longest time.
-    return GpuReadings(
-        "s3", EVERY_S, merge_samples(samples), min(float(sample["time"]) for sample in samples.values())
-    )
+    newest = min(float(sample["time"]) for sample in samples.values())
+    times, past = past_values(merged, hosts[0])
+    if not times:
+        return GpuReadings("s3", EVERY_S, merged, newest)
+    values: Past = {}
+    for gpu in merged["gpus"]:
+        for name in NAMES:
+            key = gpu["host"], gpu["index"], name
+            values[key] = (*past.get(key, (None,) * len(times)), gpu.get(name))
+    began = newest - merged["seconds"]
+    return GpuReadings("s3", EVERY_S, merged, newest, (*(began + time for time in times), newest), values)
 
 
 def _parsed(content: bytes | None) -> Mapping[str, Any] | None:
