@@ -73,6 +73,17 @@ def test_a_job(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (plan.trace.input.samples, plan.conditions.region) == (4, "eu-west-1")
 
 
+def test_the_plan_of_a_job_with_several_instances_says_that_it_is_of_one(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    job = gpuproof.TrainingJob(entry_point="train.py", instance_count=2, resources={"gpu": "A10G:1"})
+    (found,) = (text for text in gpuproof.plan(job).to_json()["warnings"] if "instances" in text)
+    assert found.startswith("The plan is of one of the job's 2 instances: ")
+    alone = gpuproof.plan(job.model_copy(update={"instance_count": 1}))
+    assert not any("instances" in text for text in alone.to_json()["warnings"])
+
+
 def test_a_script_that_cannot_be_traced_names_its_line(script: Path) -> None:
     script.write_text("import torch\n\nraise ValueError('no data')\n")
     with pytest.raises(NotTraceable, match=r"line 3: The script raised ValueError: no data"):

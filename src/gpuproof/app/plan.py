@@ -218,6 +218,7 @@ def make_script_plan(request: PlanRequest, scratch: Path) -> PlanResult:
         region=_region(request, job, catalogue),
         service=request.on,
         gpus=gpus,
+        hosts=1 if job is None else job.hosts,
         epochs=request.epochs,
         steps_per_epoch=request.steps_per_epoch,
         deadline=_seconds(request, "deadline"),

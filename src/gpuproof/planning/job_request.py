@@ -25,6 +25,7 @@ class JobScript:
         arguments: its command line.
         contract: its channels and hyperparameters.
         gpus: of each host; None if the job does not say.
+        hosts: of the job.
         launcher: what starts the script, of `gpuproof.trace.launcher.LAUNCHERS`.
         region: of the job; None if it names none.
         spot: whether the job asks for spot capacity.
@@ -35,6 +36,7 @@ class JobScript:
     arguments: tuple[str, ...]
     contract: Contract
     gpus: int | None
+    hosts: int
     launcher: str
     region: str | None
     spot: bool
@@ -76,6 +78,7 @@ def script_of_job(
         arguments=(*words, *(job.arguments if arguments is None else arguments)),
         contract=Contract(channels, job.hyperparameters),
         gpus=_gpus(job, catalogue),
+        hosts=job.instance_count,
         launcher=_launcher(job),
         region=job.resources.region,
         spot=job.resources.spot,

@@ -21,6 +21,7 @@ class Conditions:
         region: whose prices count.
         service: only this one; both if None.
         gpus: on the instance.
+        hosts: of the job; the plan is of one.
         epochs: passes over the data; the script's own number if None, else one.
         steps_per_epoch: the data loader's length if None.
         deadline: seconds that the run may take; None for no limit.
@@ -32,6 +33,7 @@ class Conditions:
     region: str = "us-east-1"
     service: ServiceName | None = None
     gpus: int = 1
+    hosts: int = 1
     epochs: int | None = None
     steps_per_epoch: int | None = None
     deadline: float | None = None

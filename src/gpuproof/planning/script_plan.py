@@ -156,7 +156,7 @@ def make_plan(
         tuple(plans),
         pareto_front(allowed),
         recommended,
-        tuple(_warnings(traced, plans, coefficients)),
+        tuple(_warnings(traced, plans, conditions, coefficients)),
         larger=tuple(larger_plans),
         advice=advise(share, recommended.plan.candidate, conditions.gpus, coefficients)
         if recommended is not None
@@ -178,8 +178,16 @@ def _in_order(plans: Iterable[GpuPlan], cost: Callable[[Offer], float]) -> list[
 
 
 def _warnings(
-    traced: TracedSizes, plans: Sequence[GpuPlan], coefficients: Coefficients | None
+    traced: TracedSizes,
+    plans: Sequence[GpuPlan],
+    conditions: Conditions,
+    coefficients: Coefficients | None,
 ) -> Iterator[str]:
+    if conditions.hosts > 1:
+        yield (
+            f"The plan is of one of the job's {conditions.hosts} instances: the time and the cost of all together, and "
+            "their network, are not estimated."
+        )
     if traced.reason:
         yield f"The largest batch size is not known: {traced.reason}."
     own = {plan.candidate.gpu.name for plan in plans}.intersection(
