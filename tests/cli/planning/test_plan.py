@@ -119,6 +119,7 @@ def test_a_script_that_fails_shows_its_line(cli: CliSandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ((), "SCRIPT is missing, and this folder has no gpuproof.yaml."),
         (("none.py",), "There is no script none.py"),
         (("train.py", "--gpu", "RX580"), "The catalogue has no GPU RX580"),
         (("train.py", "--region", "us-esat-1"), "Did you mean us-east-1?"),
@@ -160,7 +161,8 @@ def test_a_job_file_with_a_folder_in_place_of_its_channel(cli: CliSandbox) -> No
     done = cli.gpuproof("plan", "gpuproof.yaml", "--format", "json")
     assert done.returncode == 2, done.stdout
     assert "--input training=FOLDER" in done.stderr
-    done = cli.gpuproof("plan", "gpuproof.yaml", "--input", "training=samples", "--format", "json")
+    # Without SCRIPT, the folder's job file is planned, as `gpuproof run` runs it.
+    done = cli.gpuproof("plan", "--input", "training=samples", "--format", "json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["batch_size"], document["region"], document["gpus_per_instance"]) == (16, "eu-west-1", 1)

@@ -68,7 +68,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="SCRIPT",
         type=Path,
         help="a script of PyTorch, TensorFlow or Keras 3, whose arguments follow --, a gpuproof.yaml, or a model: a handler "
-        "(inference.py), or what `gpuproof serve` takes",
+        "(inference.py), or what `gpuproof serve` takes (default: the gpuproof.yaml of the working directory)",
     )
     parser.add_argument("job", nargs="?", metavar="JOB", help="which job of a job file with several")
     parser.add_argument(
@@ -180,12 +180,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         show_history(as_json=arguments.format == "json")
         return ExitCode.OK
-    if arguments.script is None:
-        raise UsageError("SCRIPT is missing.", remedy="gpuproof plan train.py -- --batch-size 64")
     check_html_flag(arguments)
     from gpuproof.app.plan import make_script_plan
 
-    request = _request(arguments)
+    request = _request(arguments, arguments.script or _job_file())
     with temporary_folder("gpuproof-plan-model-") as scratch:
         plan = make_script_plan(request, scratch)
     if arguments.format == "json":
@@ -199,13 +197,26 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK if plan.recommendation is not None else ExitCode.FAILED
 
 
-def _request(arguments: argparse.Namespace) -> PlanRequest:
+def _job_file() -> Path:
+    """That of the working directory."""
+    from gpuproof.jobs.load import FILE_NAMES
+
+    found = next((path for path in map(Path, FILE_NAMES) if path.is_file()), None)
+    if found is None:
+        raise UsageError(
+            "SCRIPT is missing, and this folder has no gpuproof.yaml.",
+            remedy="gpuproof plan train.py -- --batch-size 64",
+        )
+    return found
+
+
+def _request(arguments: argparse.Namespace, script: Path) -> PlanRequest:
     from gpuproof.app.plan import PlanRequest
     from gpuproof.cli.planning.sample_folders import sample_folders
 
     words = arguments.script_arguments
     return PlanRequest(
-        arguments.script,
+        script,
         name=arguments.job,
         arguments=None if words is None else tuple(words),
         inputs=sample_folders(arguments.input),
