@@ -27,8 +27,8 @@ from gpuproof.agent.verdict.stragglers import HostFacts, find_straggler
 from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.framework_probe import read_packages
+from gpuproof.gpu.history import RecentMeans
 from gpuproof.gpu.nvml import GpuInfo
-from gpuproof.gpu.recent import RecentMeans
 from gpuproof.gpu.sampler import Sampler, cpu_count
 from gpuproof.gpu.telemetry import Sample, Telemetry
 

@@ -27,7 +27,7 @@ class Live:
     Args:
         sample: `seconds` since the script started and, where known, `gpus` (each `index`, `utilization` in percent, `memory_used`
             and `memory_total` in bytes, `power_w`, `temperature_c`, `waiting_for` with `kind` and `text`, `host` if there are several), busy
-            `cores`, `rss` in bytes, `host_use` with both for each of several hosts, `past` (see `gpuproof.gpu.recent.RecentMeans`; its
+            `cores`, `rss` in bytes, `host_use` with both for each of several hosts, `past` (see `gpuproof.gpu.history.RecentMeans`; its
             GPUs have `host`, too), `cost` in USD and the backend's status `message`.
     """
 

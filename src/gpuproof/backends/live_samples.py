@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuproof.gpu.recent import NAMES, STEP_S
+from gpuproof.gpu.history import NAMES, STEP_S
 
 Past = dict[tuple[str, int, str], tuple[float | None, ...]]
 """Earlier values by host, index of the GPU and name."""

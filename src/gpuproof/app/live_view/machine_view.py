@@ -21,8 +21,8 @@ from gpuproof.app.live_view.snapshot import (
     history_values,
 )
 from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.gpu.history import History
 from gpuproof.gpu.nvml import NvmlUnavailable
-from gpuproof.gpu.recent import History
 from gpuproof.watch.running.machine import MachineWatch, ProgramNow
 
 _TICKS = os.sysconf("SC_CLK_TCK")

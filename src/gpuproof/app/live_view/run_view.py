@@ -22,7 +22,7 @@ from gpuproof.backends.live_samples import past_values
 from gpuproof.backends.outcome import FLAG, outcome_text
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError
-from gpuproof.gpu.recent import STEP_S, History
+from gpuproof.gpu.history import STEP_S, History
 
 LOG_LINES = 500
 _NOTICES = 5

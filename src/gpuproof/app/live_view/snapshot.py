@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpuproof.gpu.recent import NAMES, History
+from gpuproof.gpu.history import NAMES, History
 from gpuproof.timestamps import iso_time, with_iso_times
 
 VERSION = 1

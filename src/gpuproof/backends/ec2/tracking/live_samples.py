@@ -11,7 +11,7 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.events import GpuReadings
 from gpuproof.backends.live_samples import Past, merge_samples, past_values
 from gpuproof.backends.remote.s3_layout import RunLayout
-from gpuproof.gpu.recent import NAMES
+from gpuproof.gpu.history import NAMES
 
 
 def read_live_samples(aws: Aws, bucket: str, run_id: str, hosts: Sequence[str]) -> GpuReadings:

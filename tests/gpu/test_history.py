@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuproof.gpu.history import History, RecentMeans
 from gpuproof.gpu.nvml import GpuReading
-from gpuproof.gpu.recent import History, RecentMeans
 from gpuproof.gpu.telemetry import Sample
 
 

@@ -1,4 +1,4 @@
-"""The last values of GPUs: of a run in progress the agent passes on its last quarter of an hour, for those who look later."""
+"""The last values of GPUs: a run passes on its last quarter of an hour, for views that are opened later."""
 
 from __future__ import annotations
 
