@@ -170,10 +170,10 @@ def test_a_job_that_touches_its_gpu_in_time_goes_on(
     machine.gpu(0).when_registered(tmp_path / "pid").write()
     busy(sandbox, [tmp_path / "pid"])
     works = (sandbox.project / "train.py").read_text()
-    sandbox.write("train.py", f"{works}time.sleep(5)\n")
+    sandbox.write("train.py", f"{works}time.sleep(16)\n")
     sandbox.write(
         "gpuproof.yaml",
-        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: fail, grace: 4s}\n",
+        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: fail, grace: 15s}\n",
     )
     result = sandbox.run_json()
     assert (result["run"]["status"], result["exit_code"]) == ("Completed", 0)

@@ -20,7 +20,7 @@ PRINTS = """
 import time
 for number in range(12):
     print(number, flush=True)
-    time.sleep(0.5)
+    time.sleep(1.4)
 """
 
 
@@ -42,7 +42,7 @@ def watch(nvml_home: Path, tmp_path: Path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         return process, json.loads(report.read_text())
@@ -51,11 +51,9 @@ def watch(nvml_home: Path, tmp_path: Path):
 
 
 def test_a_command_whose_gpu_is_unused_is_ended_with_exit_code_4(watch):
-    process, report = watch("--if-unused", "stop", "--grace", "1s", "--", sys.executable, "-c", FOREVER)
+    process, report = watch("--if-unused", "stop", "--grace", "15s", "--", sys.executable, "-c", FOREVER)
     assert (process.returncode, process.stdout) == (4, "begun\n")
-    assert (
-        "no GPU did any work in the first 1.0 s (--if-unused stop): the command is ended." in process.stderr
-    )
+    assert "no GPU did any work in the first 15 s (--if-unused stop): the command is ended." in process.stderr
     assert report["stopped_because"] == "gpu-unused"
     assert report["signal"] == signal.SIGTERM
 
@@ -63,7 +61,7 @@ def test_a_command_whose_gpu_is_unused_is_ended_with_exit_code_4(watch):
 def test_what_a_command_has_started_ends_with_it(watch, tmp_path: Path):
     pid_file = tmp_path / "child"
     script = f"sh -c 'trap \"\" TERM; echo $$ > {pid_file}; sleep 600; :' & sleep 600"
-    process, _ = watch("--if-unused", "stop", "--grace", "1s", "--", "sh", "-c", script)
+    process, _ = watch("--if-unused", "stop", "--grace", "15s", "--", "sh", "-c", script)
     assert process.returncode == 4
     assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()
 
@@ -78,16 +76,16 @@ def test_a_warning_is_a_line_and_a_note(watch):
 
 
 def test_a_command_without_progress_is_ended_with_exit_code_124(watch):
-    process, report = watch("--stall-timeout", "2s", "--", sys.executable, "-c", FOREVER)
+    process, report = watch("--stall-timeout", "15s", "--", sys.executable, "-c", FOREVER)
     assert process.returncode == 124
     assert "stack traces of all Python processes (1)" in process.stderr
     assert 'File "<string>", line 1 in <module>' in process.stderr
-    assert "nothing was written for 2.0 s (--stall-timeout)" in process.stderr
+    assert "nothing was written for 15 s (--stall-timeout)" in process.stderr
     assert report["stopped_because"] == "stalled"
 
 
 def test_output_is_progress(watch):
-    process, report = watch("--stall-timeout", "4s", "--no-require-gpu", "--", sys.executable, "-c", PRINTS)
+    process, report = watch("--stall-timeout", "15s", "--no-require-gpu", "--", sys.executable, "-c", PRINTS)
     assert process.returncode == 0
     assert process.stdout.endswith("11\n")
     assert report["stopped_because"] is None

@@ -375,11 +375,11 @@ def test_an_unused_gpu_ends_the_job_with_a_message(
     machine.gpu(0).write()
     container.sagemaker()
     container.send(
-        {"train.py": OBEDIENT.format(code=code)}, if_gpu_unused={"action": action, "grace": 4.0}, **GPU_JOB
+        {"train.py": OBEDIENT.format(code=code)}, if_gpu_unused={"action": action, "grace": 15.0}, **GPU_JOB
     )
     done = container.carry_out()
     assert done.code == (code or 1)
-    assert container.failure.startswith("[gpu-unused] no GPU did any work in the first 4 s")
+    assert container.failure.startswith("[gpu-unused] no GPU did any work in the first 15 s")
     assert container.run["status"] == status
     assert container.run["stopped_for_unused_gpu"] is True
     kinds = [event["kind"] for event in done.verdict["events"]]
