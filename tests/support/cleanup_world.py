@@ -114,7 +114,7 @@ def expected(before: Mapping[str, Any], covered: list[Existing]) -> dict[str, An
 
 
 def settled(state: Mapping[str, Any], halted: set[str]) -> dict[str, Any]:
-    """A state in which what may be stopped is only `stopped` or not, and terminated instances do not exist."""
+    """A state in which what may be stopped is only `stopped` or not, and what is being deleted or terminated does not exist."""
     found: dict[str, Any] = {}
     for key, value in state.items():
         if value in ("shutting-down", "terminated"):
@@ -122,6 +122,8 @@ def settled(state: Mapping[str, Any], halted: set[str]) -> dict[str, Any]:
         status = value
         if isinstance(value, dict):
             status = value.get("NotebookInstanceStatus") or value.get("TrainingJobStatus")
+        if status == "Deleting":
+            continue
         is_halted = key in halted and str(status).lower() in ("stopping", "stopped")
         found[key] = "stopped" if is_halted else value
     return found
