@@ -79,7 +79,7 @@ def test_the_plan_of_a_job_with_several_instances_says_that_it_is_of_one(
     monkeypatch.chdir(script.parent)
     job = gpuproof.TrainingJob(entry_point="train.py", instance_count=2, resources={"gpu": "A10G:1"})
     (found,) = (text for text in gpuproof.plan(job).to_json()["warnings"] if "instances" in text)
-    assert found.startswith("The plan is of one of the job's 2 instances: ")
+    assert found.startswith("The plan covers one of the job's 2 instances: ")
     alone = gpuproof.plan(job.model_copy(update={"instance_count": 1}))
     assert not any("instances" in text for text in alone.to_json()["warnings"])
 

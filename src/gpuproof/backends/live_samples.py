@@ -1,4 +1,4 @@
-"""Samples of the GPUs of several hosts as one, and what they have of the past."""
+"""Merges the samples of several hosts into one, and reads the earlier values that samples carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last values of GPUs: a run passes on its last quarter of an hour, for views that are opened later."""
+"""Recent values of GPUs. A run keeps its last 15 minutes for views that are opened later."""
 
 from __future__ import annotations
 

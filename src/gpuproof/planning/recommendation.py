@@ -21,7 +21,7 @@ class Conditions:
         region: whose prices count.
         service: only this one; both if None.
         gpus: on the instance.
-        hosts: of the job; the plan is of one.
+        hosts: of the job; the plan covers one.
         epochs: passes over the data; the script's own number if None, else one.
         steps_per_epoch: the data loader's length if None.
         deadline: seconds that the run may take; None for no limit.

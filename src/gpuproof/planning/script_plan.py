@@ -185,8 +185,8 @@ def _warnings(
 ) -> Iterator[str]:
     if conditions.hosts > 1:
         yield (
-            f"The plan is of one of the job's {conditions.hosts} instances: the time and the cost of all together, and "
-            "their network, are not estimated."
+            f"The plan covers one of the job's {conditions.hosts} instances: the time and cost of all of them, and the "
+            "network between them, are not estimated."
         )
     if traced.reason:
         yield f"The largest batch size is not known: {traced.reason}."

@@ -198,7 +198,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _job_file() -> Path:
-    """That of the working directory."""
+    """The job file of the working directory."""
     from gpuproof.jobs.load import FILE_NAMES
 
     found = next((path for path in map(Path, FILE_NAMES) if path.is_file()), None)
