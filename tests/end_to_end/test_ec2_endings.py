@@ -6,7 +6,9 @@ After each, nothing runs in the account, and it has only the files of runs that 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 
 from support.aws_emulator import ACCOUNT, REGION, RunningEmulator
 from support.booting_account import Project, booting_account
+from support.doc_blocks import blocks_of
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +90,20 @@ def statuses(project: Project) -> dict[str, str]:
     return {run["id"]: run["status"] for run in runs}
 
 
+def interrupt_spot(account: RunningEmulator, instance: str) -> None:
+    """Interrupt a spot instance with the command of docs/emulator-reference.md; without `curl`, with the same request."""
+    if shutil.which("curl") is None:
+        account.interrupt_spot(instance, 120.0)
+        return
+    (block,) = [one for one in blocks_of("docs/emulator-reference.md") if "/spot-interruption" in one.text]
+    command = block.text.replace("i-0123456789abcdef0", instance)
+    assert command != block.text
+    # Without variables of a proxy.
+    environment = {"PATH": os.environ["PATH"], **account.credentials}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_job_ends_by_itself_when_the_laptop_is_gone(project: Project, tmp_path: Path) -> None:
     project.write(UNTIL_GO, JOB)
     client, run = started(project, tmp_path / "output")
@@ -138,7 +155,7 @@ def test_a_job_goes_on_from_its_checkpoints_after_a_spot_notice(project: Project
     client, first = started(project, output, "--spot", "--retry-spot", "1", "--fresh")
     project.wait_for(lambda: "step 3" in output.read_text())
     (instance,) = project.instances("running")
-    project.account.interrupt_spot(instance, 120.0)
+    interrupt_spot(project.account, instance)
     assert client.wait(_PATIENCE_S) == 0, f"{output.read_text()}\n{project.consoles()}"
     printed = output.read_text()
     assert "starting again from its checkpoints (retry 1 of 1)" in printed
