@@ -52,13 +52,15 @@ def test_it_shows_the_gpus_and_that_this_notebook_holds_memory(
 def test_a_process_that_no_kernel_started_is_named_by_its_command(
     kernel: NotebookKernel, machine: GpuMachine
 ) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(600)", "train.py"]
-    with subprocess.Popen(command) as worker:
+    command = [sys.executable, "-c", "print(flush=True); input()", "train.py"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()  # in /proc, it has its command only from its first instructions on
         machine.pid_file.write_text(str(worker.pid))
         (text,) = kernel.run("%gpu").shown()
         machine.pid_file.unlink()
         worker.kill()
-    assert "python -c import time; time.sleep(600) train.py" in text
+    assert "python -c print(flush=True); input() train.py" in text
 
 
 def test_the_notebooks_of_a_jupyter_server_are_named(tmp_path: Path, nvml_home: Path) -> None:

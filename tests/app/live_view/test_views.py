@@ -108,7 +108,10 @@ def test_a_run_that_has_ended_has_its_log_and_its_outcome(tmp_path: Path, scenar
 
 
 def test_this_machine_is_seen_with_its_programs(tmp_path: Path, scenario: Scenario) -> None:
-    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    program.stdout.readline()  # in /proc, it has its command only from its first instructions on
     scenario.gpus(2).at(0, 0, util=80, memory_mib=3000, power_w=120, processes={program.pid: 2900}).write()
     with program, MachineView() as view:
         seen: list[Snapshot] = []
